@@ -6,6 +6,7 @@
  * symbolized or not.
  */
 #include "tools/formats/pprof_read.h"
+#include "tools/formats/protobuf.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
 
@@ -13,90 +14,99 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SAMPLE_TYPE = 1, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING_TABLE };
+enum { TIME_NANOS = 9, DURATION_NANOS, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_SAMPLE_TYPE };
+
 struct pprof_writer {
     const struct et_profile *profile;
     const struct et_pprof_form *form;
     bool own; /* for edgeprof and `go tool pprof`: with notes, and mappings marked as symbolized */
-    et_pprof pprof;
     struct et_strings strings;
-    struct et_map functions; /* name << 32 | file -> function id */
-    struct et_map mappings;  /* module << 1 | has lines -> mapping id */
-    uint64_t *locations;     /* of each frame: location id, 0: not used yet */
-    uint64_t root;           /* location id of form->root */
-    size_t function_capacity, mapping_capacity, location_capacity, sample_capacity, label_capacity;
-    enum et_measure types[2]; /* measure of each sample type */
+    struct et_buf types, samples, mappings, locations, functions, period_type; /* encoded */
+    struct et_buf message, numbers, lines;                                     /* under way */
+    size_t sample_count, mapping_count, location_count, function_count, type_count;
+    struct et_map function_ids;  /* name << 32 | file -> function id */
+    struct et_map mapping_ids;   /* module << 1 | has lines -> mapping id */
+    uint64_t *location_ids;      /* of each frame; 0: not used yet */
+    uint64_t root;               /* location id of form->root */
+    enum et_measure measures[2]; /* of each sample type */
+    uint64_t default_type;
+    uint64_t *keys; /* of the sample's labels */
+    size_t key_count, key_capacity;
 };
 
-static int64_t add_text(struct pprof_writer *w, uint32_t number)
+static uint64_t add_text(struct pprof_writer *w, uint32_t number)
 {
     return et_intern(&w->strings, et_text(&w->profile->strings, number));
 }
 
+/* Appends the message under way, and begins the next. */
+static void end_message(struct pprof_writer *w, struct et_buf *out, unsigned field)
+{
+    et_put_message(out, field, &w->message);
+    w->message.size = 0;
+}
+
 static uint64_t add_mapping(struct pprof_writer *w, uint32_t module, bool lines)
 {
-    uint64_t *id = et_map_at(&w->mappings, (uint64_t)module << 1 | lines);
+    uint64_t *id = et_map_at(&w->mapping_ids, (uint64_t)module << 1 | lines);
     if (module && !*id) {
         const struct et_module *from = &w->profile->modules[module - 1];
-        Perftools__Profiles__Mapping *mapping = et_alloc(1, sizeof *mapping);
-        perftools__profiles__mapping__init(mapping);
-        w->pprof.mapping =
-            et_reserve(w->pprof.mapping, &w->mapping_capacity, w->pprof.n_mapping + 1, sizeof *w->pprof.mapping);
-        w->pprof.mapping[w->pprof.n_mapping++] = mapping;
-        mapping->id = *id = w->pprof.n_mapping;
-        mapping->filename = add_text(w, from->path);
-        mapping->build_id = add_text(w, from->build_id);
-        mapping->has_functions = lines; /* all of its locations have a name */
-        mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames = w->own;
+        *id = ++w->mapping_count;
+        et_put_number(&w->message, 1, *id);
+        et_put_number(&w->message, 5, add_text(w, from->path));
+        et_put_number(&w->message, 6, add_text(w, from->build_id));
+        et_put_number(&w->message, 7, lines);            /* all of its locations have a name */
+        for (unsigned field = 8; field <= 10; field++) { /* files, lines, inlined calls */
+            et_put_number(&w->message, field, w->own);
+        }
+        end_message(w, &w->mappings, MAPPING);
     }
     return *id;
 }
 
 static uint64_t add_function(struct pprof_writer *w, const char *name, const char *file)
 {
-    int64_t name_at = et_intern(&w->strings, name), file_at = et_intern(&w->strings, file);
-    uint64_t *id = et_map_at(&w->functions, (uint64_t)name_at << 32 | (uint64_t)file_at);
+    uint64_t name_at = et_intern(&w->strings, name), file_at = et_intern(&w->strings, file);
+    uint64_t *id = et_map_at(&w->function_ids, name_at << 32 | file_at);
     if (!*id) {
-        Perftools__Profiles__Function *function = et_alloc(1, sizeof *function);
-        perftools__profiles__function__init(function);
-        w->pprof.function =
-            et_reserve(w->pprof.function, &w->function_capacity, w->pprof.n_function + 1, sizeof *w->pprof.function);
-        w->pprof.function[w->pprof.n_function++] = function;
-        function->id = *id = w->pprof.n_function;
-        function->name = function->system_name = name_at;
-        function->filename = file_at;
+        *id = ++w->function_count;
+        et_put_number(&w->message, 1, *id);
+        et_put_number(&w->message, 2, name_at);
+        et_put_number(&w->message, 3, name_at); /* the system's name */
+        et_put_number(&w->message, 4, file_at);
+        end_message(w, &w->functions, FUNCTION);
     }
     return *id;
 }
 
+/* Adds to the lines of the location under way. */
 static void add_line(void *context, const char *function, const char *file, uint32_t number)
 {
     struct pprof_writer *w = context;
-    Perftools__Profiles__Location *location = w->pprof.location[w->pprof.n_location - 1];
-    Perftools__Profiles__Line *line = et_alloc(1, sizeof *line);
-    perftools__profiles__line__init(line);
-    size_t capacity = location->n_line;
-    location->line = et_reserve(location->line, &capacity, location->n_line + 1, sizeof *location->line);
-    location->line[location->n_line++] = line;
-    line->function_id = add_function(w, function, file);
-    line->line = number;
+    uint64_t id = add_function(w, function, file);
+    et_put_number(&w->message, 1, id);
+    et_put_number(&w->message, 2, number);
+    end_message(w, &w->lines, 4);
 }
 
-static Perftools__Profiles__Location *new_location(struct pprof_writer *w)
+/* Ends the location under way. Returns its id. */
+static uint64_t end_location(struct pprof_writer *w, uint64_t mapping, uint64_t address)
 {
-    Perftools__Profiles__Location *location = et_alloc(1, sizeof *location);
-    perftools__profiles__location__init(location);
-    w->pprof.location =
-        et_reserve(w->pprof.location, &w->location_capacity, w->pprof.n_location + 1, sizeof *w->pprof.location);
-    w->pprof.location[w->pprof.n_location++] = location;
-    location->id = w->pprof.n_location;
-    return location;
+    et_put_number(&w->message, 1, ++w->location_count);
+    et_put_number(&w->message, 2, mapping);
+    et_put_number(&w->message, 3, address);
+    et_buf_add(&w->message, w->lines.data, w->lines.size);
+    end_message(w, &w->locations, LOCATION);
+    w->lines.size = 0;
+    return w->location_count;
 }
 
 static uint64_t add_root(struct pprof_writer *w)
 {
     if (!w->root) {
-        w->root = new_location(w)->id;
         add_line(w, w->form->root, "", 0);
+        w->root = end_location(w, 0, 0);
     }
     return w->root;
 }
@@ -104,40 +114,51 @@ static uint64_t add_root(struct pprof_writer *w)
 static uint64_t add_location(struct pprof_writer *w, uint32_t number)
 {
     const struct et_frame *frame = &w->profile->frames[number];
-    if (!w->locations[number]) {
-        Perftools__Profiles__Location *location = new_location(w);
-        w->locations[number] = location->id;
-        location->address = frame->module ? frame->address : 0;
+    if (!w->location_ids[number]) {
         et_profile_lines(w->profile, frame, w->form->bare, add_line, w);
-        location->mapping_id = add_mapping(w, frame->module, location->n_line > 0);
+        uint64_t mapping = add_mapping(w, frame->module, w->lines.size > 0);
+        w->location_ids[number] = end_location(w, mapping, frame->module ? frame->address : 0);
     }
-    return w->locations[number];
+    return w->location_ids[number];
 }
 
+/* Into the sample under way. */
 static void add_label(void *context, const char *key, const char *value)
 {
     struct pprof_writer *w = context;
-    Perftools__Profiles__Sample *sample = w->pprof.sample[w->pprof.n_sample];
     struct et_pprof_label wanted = {.text = value};
+    struct et_buf label = {0};
     if (!w->form->label(w->form->context, key, value, &wanted)) {
         return;
     }
-    int64_t key_at = et_intern(&w->strings, wanted.key);
-    for (size_t i = 0; i < sample->n_label; i++) {
-        if (sample->label[i]->key == key_at) {
+    uint64_t key_at = et_intern(&w->strings, wanted.key);
+    for (size_t i = 0; i < w->key_count; i++) {
+        if (w->keys[i] == key_at) {
             return;
         }
     }
-    Perftools__Profiles__Label *label = et_alloc(1, sizeof *label);
-    perftools__profiles__label__init(label);
-    label->key = key_at;
-    label->str = wanted.text ? et_intern(&w->strings, wanted.text) : 0;
-    label->num = wanted.text ? 0 : (int64_t)wanted.number;
-    sample->label = et_reserve(sample->label, &w->label_capacity, sample->n_label + 1, sizeof *sample->label);
-    sample->label[sample->n_label++] = label;
+    w->keys = et_reserve(w->keys, &w->key_capacity, w->key_count + 1, sizeof *w->keys);
+    w->keys[w->key_count++] = key_at;
+    et_put_number(&label, 1, key_at);
+    et_put_number(&label, 2, wanted.text ? et_intern(&w->strings, wanted.text) : 0);
+    et_put_number(&label, 3, wanted.text ? 0 : wanted.number);
+    et_put_message(&w->message, 3, &label);
+    et_buf_free(&label);
 }
 
-static void add_sample_stack(struct pprof_writer *w, Perftools__Profiles__Sample *sample, uint32_t node)
+/* Appends to w->numbers, which has room for it. */
+static inline void put_id(struct pprof_writer *w, uint64_t id)
+{
+    char *at = w->numbers.data + w->numbers.size;
+    for (; id >= 0x80; id >>= 7) {
+        *at++ = (char)(id | 0x80);
+    }
+    *at++ = (char)id;
+    w->numbers.size = (size_t)(at - w->numbers.data);
+}
+
+/* The ids of a stack's locations, the leaf first, into w->numbers. */
+static void add_stack(struct pprof_writer *w, uint32_t node)
 {
     const struct et_profile *p = w->profile;
     const bool root = w->form->root != NULL;
@@ -146,48 +167,51 @@ static void add_sample_stack(struct pprof_writer *w, Perftools__Profiles__Sample
         depth++;
     }
     size_t skipped = most && depth > most ? depth - most : 0;
-    sample->n_location_id = depth - skipped + root;
-    sample->location_id = et_alloc(sample->n_location_id, sizeof *sample->location_id);
+    enum { ID_BYTES = 10 };
+    w->numbers.data = et_reserve(w->numbers.data, &w->numbers.capacity, (depth + 1) * ID_BYTES, 1);
+    w->numbers.size = 0;
     for (size_t up = node; up; up = p->nodes[up].parent, at++) {
         if (at >= skipped) {
-            sample->location_id[at - skipped] = add_location(w, p->nodes[up].frame);
+            uint64_t known = w->location_ids[p->nodes[up].frame];
+            put_id(w, known ? known : add_location(w, p->nodes[up].frame));
         }
     }
     if (root) {
-        sample->location_id[depth - skipped] = add_root(w);
+        put_id(w, add_root(w));
     }
 }
 
 static void write_sample(struct pprof_writer *w, const struct et_entry *entry)
 {
     uint64_t values[2], any = 0;
-    for (size_t i = 0; i < w->pprof.n_sample_type; i++) {
-        values[i] = w->types[i] == ET_MEASURE_COUNT ? entry->count : entry->value;
+    for (size_t i = 0; i < w->type_count; i++) {
+        values[i] = w->measures[i] == ET_MEASURE_COUNT ? entry->count : entry->value;
         any |= values[i];
     }
     if (!any) {
         return;
     }
-    Perftools__Profiles__Sample *sample = et_alloc(1, sizeof *sample);
-    perftools__profiles__sample__init(sample);
-    w->pprof.sample = et_reserve(w->pprof.sample, &w->sample_capacity, w->pprof.n_sample + 1, sizeof *w->pprof.sample);
-    w->pprof.sample[w->pprof.n_sample] = sample;
-    sample->n_value = w->pprof.n_sample_type;
-    sample->value = et_alloc(sample->n_value, sizeof *sample->value);
-    memcpy(sample->value, values, sample->n_value * sizeof *sample->value);
-    add_sample_stack(w, sample, entry->node);
-    w->label_capacity = 0;
+    add_stack(w, entry->node);
+    et_put_bytes(&w->message, 1, w->numbers.data, w->numbers.size);
+    w->numbers.size = 0;
+    for (size_t i = 0; i < w->type_count; i++) {
+        et_varint_put(&w->numbers, values[i]);
+    }
+    et_put_bytes(&w->message, 2, w->numbers.data, w->numbers.size);
+    w->key_count = 0;
     et_labels_each(et_text(&w->profile->strings, entry->labels), add_label, w);
-    w->pprof.n_sample++;
+    end_message(w, &w->samples, SAMPLE);
+    w->sample_count++;
 }
 
-static Perftools__Profiles__ValueType *value_type(struct pprof_writer *w, const char *type, const char *unit)
+/* Appends a ValueType. Returns the number of its type. */
+static uint64_t put_type(struct pprof_writer *w, struct et_buf *out, unsigned field, const char *type, const char *unit)
 {
-    Perftools__Profiles__ValueType *made = et_alloc(1, sizeof *made);
-    perftools__profiles__value_type__init(made);
-    made->type = et_intern(&w->strings, type);
-    made->unit = et_intern(&w->strings, *unit ? unit : "count");
-    return made;
+    uint64_t number = et_intern(&w->strings, type);
+    et_put_number(&w->message, 1, number);
+    et_put_number(&w->message, 2, et_intern(&w->strings, *unit ? unit : "count"));
+    end_message(w, out, field);
+    return number;
 }
 
 static void add_type(struct pprof_writer *w, enum et_measure measure, const char *type, const char *unit)
@@ -195,92 +219,100 @@ static void add_type(struct pprof_writer *w, enum et_measure measure, const char
     if (!*type) {
         return;
     }
-    size_t at = w->pprof.n_sample_type++;
-    w->types[at] = measure;
-    w->pprof.sample_type[at] = value_type(w, type, unit);
+    uint64_t number = put_type(w, &w->types, SAMPLE_TYPE, type, unit);
+    w->measures[w->type_count++] = measure;
     if (w->own && w->profile->measure == measure) {
-        w->pprof.default_sample_type = w->pprof.sample_type[at]->type;
+        w->default_type = number;
     }
 }
 
-/* A comment for data without a pprof field; source.c reads it. */
-static void add_note(struct pprof_writer *w, size_t *capacity, const char *name, const char *text)
+/* A comment for data without a pprof field, into w->numbers; source.c reads it. */
+static void add_note(struct pprof_writer *w, const char *name, const char *text)
 {
     struct et_buf note = {0};
     et_buf_printf(&note, "edgeprof %s: %s", name, text);
-    w->pprof.comment = et_reserve(w->pprof.comment, capacity, w->pprof.n_comment + 1, sizeof *w->pprof.comment);
-    w->pprof.comment[w->pprof.n_comment++] = et_intern(&w->strings, note.data);
+    et_varint_put(&w->numbers, et_intern(&w->strings, note.data));
     et_buf_free(&note);
 }
 
 static void add_notes(struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
-    size_t capacity = 0;
     char number[24];
-    add_note(w, &capacity, "service", et_text(&p->strings, p->service));
-    add_note(w, &capacity, "kind", et_text(&p->strings, p->kind));
+    add_note(w, "service", et_text(&p->strings, p->service));
+    add_note(w, "kind", et_text(&p->strings, p->kind));
     snprintf(number, sizeof number, "%llu", (unsigned long long)p->samples);
-    add_note(w, &capacity, "samples", number);
+    add_note(w, "samples", number);
     snprintf(number, sizeof number, "%llu", (unsigned long long)p->processes);
-    add_note(w, &capacity, "processes", number);
+    add_note(w, "processes", number);
 }
 
 /* The count comes first, as in other pprof files. */
-static void write_header(struct pprof_writer *w)
+static void write_types(struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
-    w->pprof.sample_type = et_alloc(2, sizeof *w->pprof.sample_type);
     add_type(w, ET_MEASURE_COUNT, w->form->count, "count");
     const char *unit = w->form->unit ? w->form->unit : et_text(&p->strings, p->value_unit);
     add_type(w, ET_MEASURE_VALUE, w->form->value, unit);
-    if (w->pprof.n_sample_type == 0) { /* an unnamed sample type from another sender */
+    if (w->type_count == 0) { /* an unnamed sample type from another sender */
         add_type(w, ET_MEASURE_VALUE, "value", unit);
     }
-    w->pprof.period_type = value_type(w, w->form->period, w->form->period_unit);
-    w->pprof.period = p->period && p->period <= INT64_MAX ? (int64_t)p->period : 1;
-    w->pprof.time_nanos = p->start_ns + (int64_t)w->form->shift_ns;
-    w->pprof.duration_nanos = w->form->level ? 0 : p->end_ns - p->start_ns;
+    put_type(w, &w->period_type, PERIOD_TYPE, w->form->period, w->form->period_unit);
 }
 
-static void pack(struct pprof_writer *w, struct et_buf *out)
+/* The fields in their order, as other writers do. */
+static void join_fields(struct pprof_writer *w, struct et_buf *out, const struct et_buf *notes)
 {
-    w->pprof.string_table = w->strings.text;
-    w->pprof.n_string_table = w->strings.count;
-    size_t size = perftools__profiles__profile__get_packed_size(&w->pprof);
-    uint8_t *bytes = et_alloc(size, 1);
-    perftools__profiles__profile__pack(&w->pprof, bytes);
-    et_buf_add(out, bytes, size);
-    free(bytes);
+    const struct et_profile *p = w->profile;
+    const struct et_buf *const parts[] = {&w->types, &w->samples, &w->mappings, &w->locations, &w->functions};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        et_buf_add(out, parts[i]->data, parts[i]->size);
+    }
+    for (size_t i = 0; i < w->strings.count; i++) {
+        struct et_buf text = {.data = w->strings.text[i], .size = strlen(w->strings.text[i])};
+        et_put_message(out, STRING_TABLE, &text);
+    }
+    et_put_number(out, TIME_NANOS, (uint64_t)p->start_ns + w->form->shift_ns);
+    et_put_number(out, DURATION_NANOS, w->form->level ? 0 : (uint64_t)(p->end_ns - p->start_ns));
+    et_buf_add(out, w->period_type.data, w->period_type.size);
+    et_put_number(out, PERIOD, p->period && p->period <= INT64_MAX ? p->period : 1);
+    et_put_bytes(out, COMMENT, notes->data, notes->size);
+    et_put_number(out, DEFAULT_SAMPLE_TYPE, w->default_type);
+}
 
-    /* The message consists of separate allocations, as a decoder makes them. A heap copy is freed in one call. */
-    et_pprof *whole = et_alloc(1, sizeof *whole);
-    *whole = w->pprof;
-    whole->string_table = NULL;
-    whole->n_string_table = 0;
-    et_pprof_free(whole);
+static void free_writer(struct pprof_writer *w)
+{
+    struct et_buf *const bufs[] = {&w->types,       &w->samples, &w->mappings, &w->locations, &w->functions,
+                                   &w->period_type, &w->message, &w->numbers,  &w->lines};
+    for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) {
+        et_buf_free(bufs[i]);
+    }
     et_strings_free(&w->strings);
-    et_map_free(&w->functions);
-    et_map_free(&w->mappings);
-    free(w->locations);
+    et_map_free(&w->function_ids);
+    et_map_free(&w->mapping_ids);
+    free(w->location_ids);
+    free(w->keys);
 }
 
 static size_t encode_profile(const struct et_profile *profile, const struct et_pprof_form *form, bool own,
                              struct et_buf *out)
 {
     struct pprof_writer w = {.profile = profile, .form = form, .own = own};
-    perftools__profiles__profile__init(&w.pprof);
+    struct et_buf notes = {0};
     et_intern(&w.strings, "");
-    w.locations = et_alloc(profile->frame_count, sizeof *w.locations);
-    write_header(&w);
+    w.location_ids = et_alloc(profile->frame_count, sizeof *w.location_ids);
+    write_types(&w);
     if (own) {
         add_notes(&w);
+        et_buf_add(&notes, w.numbers.data, w.numbers.size);
     }
     for (size_t i = form->first; i < form->first + form->entries; i++) {
         write_sample(&w, &profile->entries[i]);
     }
-    size_t samples = w.pprof.n_sample;
-    pack(&w, out);
+    join_fields(&w, out, &notes);
+    size_t samples = w.sample_count;
+    et_buf_free(&notes);
+    free_writer(&w);
     return samples;
 }
 

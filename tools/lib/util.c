@@ -371,11 +371,13 @@ bool et_is_plain(const char *text, size_t size)
 
 void et_varint_put(struct et_buf *buf, uint64_t value)
 {
-    while (value >= 0x80) {
-        et_buf_char(buf, (char)(value | 0x80));
-        value >>= 7;
+    uint8_t bytes[10];
+    size_t size = 0;
+    for (; value >= 0x80; value >>= 7) {
+        bytes[size++] = (uint8_t)(value | 0x80);
     }
-    et_buf_char(buf, (char)value);
+    bytes[size++] = (uint8_t)value;
+    et_buf_add(buf, bytes, size);
 }
 
 bool et_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value)

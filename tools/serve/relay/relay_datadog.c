@@ -120,7 +120,7 @@ static void datadog_piece(void *context, const struct et_relay_part *pprof)
     struct et_relay_part part = *pprof;
     struct et_buf event = {0}, gzipped = {0};
     part.bytes = (struct et_buf){0};
-    et_gzip(pprof->bytes.data, pprof->bytes.size, &gzipped);
+    et_gzip_fast(pprof->bytes.data, pprof->bytes.size, &gzipped);
     put_event(in, &event);
     put_part(&part.bytes, "event.json", "application/json", &event);
     put_part(&part.bytes, "profile.pprof", "application/octet-stream", &gzipped);

@@ -267,7 +267,7 @@ void et_relay_http_post(struct et_relay_http *http, const struct et_buf *body, c
         return;
     }
     if (gzip) {
-        et_gzip(body->data, body->size, &zipped);
+        et_gzip_fast(body->data, body->size, &zipped);
     }
     struct curl_slist *list = make_headers(http, type, gzip);
     curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, list);

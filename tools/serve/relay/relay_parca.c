@@ -44,7 +44,7 @@ static void parca_piece(void *context, const struct et_relay_part *pprof)
     struct et_relay_part part = *pprof;
     struct et_buf gzipped = {0};
     part.bytes = (struct et_buf){0};
-    et_gzip(pprof->bytes.data, pprof->bytes.size, &gzipped);
+    et_gzip_fast(pprof->bytes.data, pprof->bytes.size, &gzipped);
     et_buf_text(&part.bytes, "{\"labels\":");
     parca_put_labels(&part.bytes, &in->series);
     et_buf_text(&part.bytes, ",\"samples\":[{\"rawProfile\":\"");

@@ -44,7 +44,7 @@ static void pyroscope_piece(void *context, const struct et_relay_part *pprof)
     char text[37];
     et_relay_id(in->row, part.number, id);
     et_relay_id_text(id, text);
-    et_gzip(pprof->bytes.data, pprof->bytes.size, &gzipped);
+    et_gzip_fast(pprof->bytes.data, pprof->bytes.size, &gzipped);
     et_put_bytes(&sample, 1, gzipped.data, gzipped.size);
     et_put_text(&sample, 2, text);
     pyroscope_put_labels(&series, &in->series);
