@@ -144,23 +144,31 @@ static void make_whole_tree(const struct et_profile *profile, struct et_tree *tr
     et_tree_free(&all);
 }
 
-static int compare_sizes(const void *a, const void *b)
+static size_t count_from(const struct et_tree *tree, uint64_t total)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
+    size_t count = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        count += tree->calls[i].total >= total;
+    }
+    return count;
 }
 
-/* The smallest total among the `shown` largest calls. */
+/* The smallest total among the `shown` largest calls: the greatest that so many calls reach. */
 static uint64_t least_total(const struct et_tree *tree, size_t shown)
 {
-    uint64_t *totals = et_alloc(tree->count, sizeof *totals);
+    uint64_t low = 0, high = 0;
     for (size_t i = 0; i < tree->count; i++) {
-        totals[i] = tree->calls[i].total;
+        high = tree->calls[i].total > high ? tree->calls[i].total : high;
     }
-    qsort(totals, tree->count, sizeof *totals, compare_sizes);
-    uint64_t least = totals[shown - 1];
-    free(totals);
-    return least;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2 + 1;
+        if (count_from(tree, middle) >= shown) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
 }
 
 /* Keeps calls above the threshold, and the first calls equal to it that fit. Parents precede their children and are
@@ -274,6 +282,7 @@ struct repeated {
     bool function, line;
 };
 
+/* Of a call whose function is also above it. */
 static struct repeated find_repeated(const struct et_tree *tree, const struct et_call *call)
 {
     struct repeated found = {0};
@@ -285,6 +294,43 @@ static struct repeated find_repeated(const struct et_tree *tree, const struct et
         }
     }
     return found;
+}
+
+static void link_in_order(struct et_tree *tree)
+{
+    for (size_t i = tree->count; i-- > 1;) {
+        struct et_call *parent = &tree->calls[tree->calls[i].parent];
+        tree->calls[i].next = parent->first_child;
+        parent->first_child = (uint32_t)i;
+    }
+}
+
+/* For each call of a tree without links, whether its function is also above it: depth first, with the number of calls
+ * of each function on the way. free() it. */
+static bool *find_recursions(const struct et_profile *profile, struct et_tree *tree)
+{
+    bool *recursions = et_alloc(tree->count, sizeof *recursions);
+    uint32_t *above = et_alloc(profile->strings.count, sizeof *above), at = 0;
+    link_in_order(tree);
+    for (;;) {
+        const struct et_call *now = &tree->calls[at];
+        recursions[at] = above[now->function]++ > 0;
+        if (now->first_child) {
+            at = now->first_child;
+            continue;
+        }
+        while (at && !tree->calls[at].next) {
+            above[tree->calls[at].function]--;
+            at = tree->calls[at].parent;
+        }
+        if (!at) {
+            break;
+        }
+        above[tree->calls[at].function]--;
+        at = tree->calls[at].next;
+    }
+    free(above);
+    return recursions;
 }
 
 static int compare_functions(const void *a, const void *b, void *context)
@@ -315,15 +361,15 @@ void et_table_sort(struct et_table *table, const struct et_profile *profile, boo
 }
 
 /* The function's row, which is created if needed. index: function -> row + 1. */
-static uint32_t find_row(struct et_table *table, size_t *capacity, struct et_map *index, const struct et_call *call)
+static uint32_t find_row(struct et_table *table, size_t *capacity, uint32_t *index, const struct et_call *call)
 {
-    uint64_t *row = et_map_at(index, call->function);
+    uint32_t *row = &index[call->function];
     if (!*row) {
         table->rows = et_reserve(table->rows, capacity, table->count + 1, sizeof *table->rows);
         table->rows[table->count] = (struct et_function){.function = call->function, .module = call->module};
-        *row = ++table->count;
+        *row = (uint32_t)++table->count;
     }
-    return (uint32_t)*row - 1;
+    return *row - 1;
 }
 
 /* Moves the sums to the table; their owners are rows. */
@@ -348,15 +394,16 @@ static void take_lines(struct et_table *table, struct et_line_sums *sums)
 void et_table_make(const struct et_profile *profile, struct et_table *table)
 {
     struct et_tree tree;
-    struct et_map index = {0};
+    uint32_t *index = et_alloc(profile->strings.count, sizeof *index);
     struct et_line_sums sums = {0};
     size_t capacity = 0;
     *table = (struct et_table){0};
     et_tree_by_line(profile, &tree);
+    bool *recursions = find_recursions(profile, &tree);
     for (size_t i = 1; i < tree.count; i++) {
         const struct et_call *call = &tree.calls[i];
-        struct repeated above = find_repeated(&tree, call);
-        uint32_t row = find_row(table, &capacity, &index, call);
+        struct repeated above = recursions[i] ? find_repeated(&tree, call) : (struct repeated){0};
+        uint32_t row = find_row(table, &capacity, index, call);
         table->rows[row].self += call->self;
         table->rows[row].total += above.function ? 0 : call->total;
         et_line_sums_add(&sums, &(struct et_line_sum){.owner = row,
@@ -367,7 +414,8 @@ void et_table_make(const struct et_profile *profile, struct et_table *table)
     }
     take_lines(table, &sums);
     et_table_sort(table, profile, false);
-    et_map_free(&index);
+    free(index);
+    free(recursions);
     et_tree_free(&tree);
 }
 
