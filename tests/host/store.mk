@@ -26,7 +26,12 @@ $(BENCH_STORE): $(BUILD)/bench/%: tests/bench/%.c tests/host/store.mk $(filter-o
 	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -o $@ $< $(filter %.o,$^) $(ET_LDLIBS)
 bench-store: $(BENCH_STORE)
 	@set -e; db=$(BUILD)/bench/store.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $(BUILD)/bench/store_ingest $$db; rm -f $$db*; \
-	    $(BUILD)/bench/store_day fill $$db; $(BUILD)/bench/store_day queries $$db
+	    $(BUILD)/bench/store_day fill $$db; $(BUILD)/bench/store_day relay $$db; $(BUILD)/bench/store_day queries $$db
+
+# A week of 1,000 devices: 2 GB on the disk, and many minutes to write it.
+.PHONY: bench-store-week
+bench-store-week: $(BUILD)/bench/store_day ## what a query of a week of 1,000 devices costs
+	@set -e; db=$(BUILD)/bench/week.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< fill $$db week; $< queries $$db week
 
 # CPU time for each pprof of a foreign client, without a server and with one.
 .PHONY: bench-pprof
