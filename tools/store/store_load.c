@@ -344,6 +344,68 @@ static inline uint64_t stack_count(const struct row_reader *reading, const struc
     return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
 }
 
+/* Returns what follows, NULL: malformed. */
+static const uint8_t *long_number(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    return et_varint_get(&at, end, value) ? at : NULL;
+}
+
+static inline const uint8_t *next_number(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    if (end - at >= 2 && at[0] >= 0x80 && at[1] < 0x80) {
+        *value = (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
+        return at + 2;
+    }
+    if (at < end && *at < 0x80) {
+        *value = *at;
+        return at + 1;
+    }
+    return long_number(at, end, value);
+}
+
+/* Most rows have no labels and no counts of their own, so all stacks go to one pair. */
+static int load_plain(struct profile_loader *s, const struct row_reader *reading, const struct et_stack_reader *blob)
+{
+    const struct et_row *row = reading->row;
+    const struct query_context *seen = &s->seen[s->contexts[0]];
+    struct label_group *pair = &s->pairs[seen->pair];
+    struct sum_pair all = {0}, *page = NULL;
+    struct et_packed stack = {0};
+    const uint8_t *nodes = blob->at[0], *values = blob->at[1];
+    const uint64_t sign = row->use == ET_USE_MINUS ? UINT64_MAX : 1; /* modulo 2^64, as all sums */
+    uint64_t step, now = UINT64_MAX;
+    while (nodes != blob->end[0]) {
+        nodes = next_number(nodes, blob->end[0], &step);
+        values = nodes ? next_number(values, blob->end[1], &stack.value) : NULL;
+        if (!values) {
+            return -EIO;
+        }
+        stack.node += step >> 1 ^ (0 - (step & 1));
+        uint64_t value = stack.value * row->quantum, count = stack_count(reading, &stack, value);
+        struct sum_pair figures = {value * sign, count * sign};
+        all.value += figures.value;
+        all.count += figures.count;
+        if (!seen->wanted) {
+            continue;
+        }
+        if (stack.node / PAGE_NODES != now) {
+            now = stack.node / PAGE_NODES;
+            page = find_page(s, pair, stack.node);
+        }
+        if (page) {
+            page[stack.node % PAGE_NODES].value += figures.value;
+            page[stack.node % PAGE_NODES].count += figures.count;
+        } else {
+            add_sums(s, stack.node, seen->pair, figures);
+        }
+    }
+    s->profile->label_sums[seen->sum].value += all.value;
+    s->profile->label_sums[seen->sum].count += all.count;
+    s->left_out.value += seen->wanted ? 0 : all.value;
+    s->left_out.count += seen->wanted ? 0 : all.count;
+    return values == blob->end[1] ? 0 : -EIO;
+}
+
 /* Returns 0, or -EIO for malformed bytes, of which some are added then. */
 static int load_stacks(struct profile_loader *s, const struct et_row *row, struct et_blob stacks)
 {
@@ -354,6 +416,9 @@ static int load_stacks(struct profile_loader *s, const struct et_row *row, struc
     struct et_stack_reader blob;
     struct et_packed stack;
     int got = et_stacks_read(&blob, &s->inflated, row->packing, row->columns, stacks.bytes, stacks.size);
+    if (got == 0 && row->columns == ET_COLUMN_VALUE && !blob.rows && !s->one_row && blob.at[2] == blob.end[3]) {
+        return load_plain(s, &reading, &blob);
+    }
     while (got >= 0 && (got = et_stack_next(&blob, &stack)) == 1) {
         const struct query_context *seen = &s->seen[s->contexts[stack.context < s->context_count ? stack.context : 0]];
         uint64_t value = stack.value * row->quantum, count = stack_count(&reading, &stack, value);
