@@ -5,8 +5,8 @@
  * last three hours, of which nothing is there any more as it came, 30 profiles are made as one: their blocks are the
  * same.
  *
- * For the week, profiles of an hour are made as one before the last two days, and each device has one of a few
- * profiles.
+ * For the week, profiles of an hour are made as one before the last two hours, of which a query reads no more than of 5
+ * minutes, and each device has one of a few profiles.
  *
  *   store_day fill DB [week]      makes it
  *   store_day query DB N [week]   asks once, prints milliseconds
@@ -53,8 +53,8 @@ static void choose_fleet(bool week)
         fleet = (struct fleet){.devices = 1000,
                                .hours = 7 * 24 + 1,
                                .days = 7,
-                               .fine_ns = HOUR,
-                               .five_ns = 2 * DAY,
+                               .fine_ns = HOUR / 4,
+                               .five_ns = 2 * HOUR,
                                .variants = 8,
                                .name = "week_1000_devices"};
     }

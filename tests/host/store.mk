@@ -28,7 +28,7 @@ bench-store: $(BENCH_STORE)
 	@set -e; db=$(BUILD)/bench/store.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $(BUILD)/bench/store_ingest $$db; rm -f $$db*; \
 	    $(BUILD)/bench/store_day fill $$db; $(BUILD)/bench/store_day relay $$db; $(BUILD)/bench/store_day queries $$db
 
-# A week of 1,000 devices: 2 GB on the disk, and many minutes to write it.
+# A week of 1,000 devices: minutes to write it.
 .PHONY: bench-store-week
 bench-store-week: $(BUILD)/bench/store_day ## what a query of a week of 1,000 devices costs
 	@set -e; db=$(BUILD)/bench/week.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< fill $$db week; $< queries $$db week
