@@ -107,14 +107,27 @@ def crash(threads=(), cause=1, signal=11, code=1, address=0, pid=7, boot_id="", 
             b"".join(nested(16, number(1, tid) + data(2, name) + number(3, node)) for tid, name, node in threads) + data(17, runtime) + number(20, missed))
 
 
+TICK = 1 << 20  # ns, of a timeline's times
+
+
+def timeline(incident, samples=(), part=0, more=False, cause=3, name="", tid=0, time=0, value=0, limit=0, threads=((100, "worker"),), period=10_000_000):
+    """samples: (time of the end, kind, place of the thread, node, duration), ns, in the order of their times."""
+    ticks = [sample[0] // TICK for sample in samples]
+    return (fixed64(1, incident) + number(2, part) + number(3, int(more)) + number(4, cause) + data(5, name) + number(6, tid) + number(7, time) +
+            number(8, value) + number(9, limit) + number(12, period) + b"".join(nested(13, number(1, t) + data(2, n)) for t, n in threads) +
+            number(14, ticks[0] if ticks else 0) + data(15, b"".join(varint(b - a) for a, b in zip(ticks[:1] + ticks, ticks))) +
+            data(16, b"".join(varint(kind | place << 4) for _, kind, place, _, _ in samples)) +
+            data(17, b"".join(varint(node) for _, _, _, node, _ in samples)) + data(18, b"".join(varint(ns >> 16) for *_, ns in samples)))
+
+
 def message(segment, sequence, origin=None, modules=(), nodes=None, profiles=(), stats=None, last=False,
-            unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=(), crash=None):
+            unix_minus_uptime=1_700_000_000_000_000_000, tag_sets=(), contexts=(), crash=None, timeline=None):
     return (fixed64(1, segment) + number(2, sequence) + (nested(3, origin) if origin is not None else b"") +
             b"".join(nested(4, m) for m in modules) + (nested(5, nodes) if nodes is not None else b"") +
             b"".join(nested(6, p) for p in profiles) + (nested(7, stats) if stats is not None else b"") +
             number(8, int(last)) + fixed64(9, unix_minus_uptime) +
             b"".join(nested(10, t) for t in tag_sets) + b"".join(nested(11, c) for c in contexts) +
-            (nested(13, crash) if crash is not None else b""))
+            (nested(13, crash) if crash is not None else b"") + (nested(14, timeline) if timeline is not None else b""))
 
 
 def function_of(ident, name):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set, unsampled
+from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set, timeline, unsampled
 from harness import wait_until
 from page_kit import SHOP, fill, format_share, format_value
 
@@ -324,6 +324,94 @@ def test_crashes(page_of, start_server):
     page.type_into("crash-filter", "boom")
     assert len(page.rows("crashes", 0)) == 1, "filtered"
     page.shot("crashes")
+
+
+# ---- incidents ----
+
+MS = 10**6
+CPU, WAIT, GC, THREAD = 1, 2, 7, 8
+
+
+def incident_push(server, incident, device, cause, at, name="checkout", **more):
+    """Thread 100 waited 300 ms for a lock, which 101 had; 101 collected, too. The trigger is at 10 s of uptime."""
+    samples = [(9_640 * MS, CPU, 0, 1, 20 * MS), (9_900 * MS, GC, 1, 4, 60 * MS), (9_960 * MS, CPU, 1, 3, 40 * MS),
+               (10_000 * MS, THREAD, 0, 2, 0), (10_050 * MS, WAIT, 0, 2, 350 * MS)]
+    body = message(incident, 0, origin("shop", [("device", device)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 1, 0, 1], [4100, 12, 4300, 19]),
+                   unix_minus_uptime=(at - 10) * SECOND, last=True,
+                   timeline=timeline(incident, samples, cause=cause, name=name, tid=100, time=10 * SECOND, value=300 * MS, limit=250 * MS,
+                                     threads=((100, "worker"), (101, "collector")), **more))
+    assert server.push(body) == 200, "an incident"
+
+
+def test_incidents(page_of, start_server):
+    server = start_server()
+    page = page_of(server)
+    page.open({"view": "incidents"})
+    assert "No incident in this range" in page.text("empty"), "none yet"
+    incident_push(server, 1, "a", 3, NOW - 300)
+    incident_push(server, 2, "b", 4, NOW - 500, name="<b>login</b>", more=True)
+    page.after(lambda: page.click("#refresh"))
+    buttons = page.js("[...document.querySelectorAll('#incidents td.name button')].map((b) => b.textContent)")
+    assert buttons == ["span checkout", "open span <b>login</b>"], "the latest first"
+    assert [page.rows("incidents", 2)[0], page.rows("incidents", 4)] == ["300.00 ms, limit 250.00 ms", ["a", "b"]], "value, devices"
+    api = server.get("/api/incident", id="0000000000000001")[1]
+
+    def lanes():
+        """[(class, row, left, right)] of the samples, as parts of the width."""
+        return page.js("(() => { const svg = document.querySelector('#lanes svg'); const w = svg.width.baseVal.value; return [...svg.querySelectorAll('.moment')]"
+                       ".map((r) => [r.getAttribute('class').replace('moment ', ''), Math.floor(Number(r.getAttribute('y')) / 26),"
+                       " Number(r.getAttribute('x')) / w, (Number(r.getAttribute('x')) + Number(r.getAttribute('width'))) / w]); })()")
+    page.click("#lanes-all")
+    shown, first, last = lanes(), min(s[0] for s in api["samples"]), max(s[0] + s[1] for s in api["samples"])
+    assert [[kind, row] for kind, row, _, _ in shown] == [["cpu", 0], ["gc", 1], ["cpu", 1], ["thread", 0], ["lock", 0]], "kinds, and the thread that it is about is first"
+    for (_, _, left, right), (start, length, *_) in zip(shown, api["samples"]):
+        assert abs(left - (start - first) / (last - first)) < 0.005 and abs(right - min(1, (start + length - first) / (last - first))) < 0.01, "times are the API's"
+    assert page.js("document.querySelectorAll('#lanes .pause').length") == 1 and page.js("!!document.querySelector('#lanes .trigger')"), "the pause, the trigger"
+    assert page.js("[...document.querySelectorAll('#lanes text')].slice(0, 2).map((t) => t.textContent)") == ["worker 100", "collector 101"], "threads"
+
+    def stack():
+        return page.js("[...document.querySelectorAll('#incident-stack li')].map((li) => li.textContent)")
+    assert stack() == ["[lock]", "app+0x4"], "what took longest until the trigger is shown first"
+    assert page.rows("incident-doings", 0)[0] == "[lock]" and page.rows("incident-doings", 2)[0].startswith("300"), "the part of the wait before the trigger"
+    x, y, width, height = page.box("#lanes .moment.gc")
+    page.drag(x + width / 2, x + width / 2, y + height / 2)
+    assert stack() == ["[gc gen2]", "app+0xcc"] and "gc 59." in page.text("incident-sample"), f"a click: {stack()}"
+    page.js("document.querySelector('#lanes svg').focus()")
+    page.key("ArrowRight")
+    assert stack() == ["app+0xcc"] and "cpu 39." in page.text("incident-sample"), "the next of the thread by the keyboard"
+    page.key("ArrowUp")
+    assert stack() != ["app+0xcc"] and "worker" in page.text("incident-sample"), "the thread above"
+    x, y, width, height = page.box("#lanes svg")
+    page.drag(x + 1, x + width / 10, y + height / 2)
+    assert 0 < len(lanes()) < len(shown), "dragging shows a part"
+    page.after(lambda: page.click("#incidents tr:nth-child(2) td.name button"))
+    assert page.address("incident") == "0000000000000002" and "A part has not arrived" in page.text("incident") and "<b>login</b>" in page.text("incident"), "another one"
+    assert page.js("document.getElementById('incident-file').getAttribute('href')") == "/api/incident?id=0000000000000002&format=firefox", "the file"
+    page.open({"view": "incidents", "incident": "0000000000000002"})
+    assert "login" in page.text("incident"), "the address has the incident"
+    page.type_into("incident-filter", "checkout")
+    assert len(page.rows("incidents", 0)) == 1, "filtered"
+    page.shot("incidents")
+
+
+def test_parts_of_other_senders(start_server):
+    """Two devices chose the same random id: each has its own incident, and no part goes to the other."""
+    server = start_server()
+
+    def part(segment, device, number, more, samples):
+        body = message(segment, 0, origin("shop", [("device", device)], host=device), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]), last=True,
+                       timeline=timeline(77, samples, part=number, more=more, tid=100, time=10 * SECOND, value=300 * MS))
+        assert server.push(body) == 200, "a part"
+    part(1, "a", 0, True, [(9_000 * MS, CPU, 0, 1, 10 * MS)])
+    part(2, "b", 0, False, [(9_100 * MS, CPU, 0, 1, 20 * MS), (9_200 * MS, CPU, 0, 1, 20 * MS)])
+    listed = server.get("/api/incidents")[1]["incidents"]
+    assert sorted(one["tags"]["device"] for one in listed) == ["a", "b"], f"both are listed: {listed}"
+    incident = server.get("/api/incident", id="000000000000004d")[1]
+    lengths = {sample[1] for sample in incident["samples"]}
+    assert len(lengths) == 1, "samples of one sender only"
+    part(3, "a", 1, False, [(9_300 * MS, CPU, 0, 1, 10 * MS)])
+    answers = [server.get("/api/incident", id="000000000000004d", service='shop{device="%s"}' % device)[1] for device in "ab"]
+    assert [(one["tags"]["device"], len(one["samples"]), one["complete"]) for one in answers] == [("a", 2, True), ("b", 2, True)], "each has all of its parts"
 
 
 # ---- verdict and leaks ----

@@ -64,10 +64,10 @@ static const char *const SQL[S_COUNT] = {
     [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
+    [S_INCIDENT_SENDERS] = "SELECT id, service, tags, host FROM incident WHERE incident = ? ORDER BY part, id",
     [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident WHERE id IN"
                    " (SELECT min(id) FROM incident WHERE incident = ?1 AND (service, tags, host) ="
-                   " (SELECT service, tags, host FROM incident WHERE incident = ?1 ORDER BY part, id LIMIT 1)"
-                   " GROUP BY part) ORDER BY part",
+                   " (SELECT service, tags, host FROM incident WHERE id = ?2) GROUP BY part) ORDER BY part",
     [S_ROLLUP_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rollup'",
     [S_ROLLUP_ADD] =
         "INSERT INTO rollup (hour_ns, service, kind, unit, tags, start_ns, end_ns, profiles, period, samples,"

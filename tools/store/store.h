@@ -162,8 +162,9 @@ struct et_query;
 int et_store_crashes(struct et_store *store, const struct et_query *query,
                      bool (*call)(void *context, int64_t received_ns, const void *message, size_t size), void *context);
 
-/* Calls for each part that the query selects by service, tags and host: of that incident, in their order; or, with
- * incident 0, of all that arrived in the query's time, the newest first. Returns as et_store_crashes(). */
+/* Calls for each part that the query selects by service, tags and host: of that incident, in their order, and of
+ * the first such sender if several chose one id; or, with incident 0, of all that arrived in the query's time, the
+ * newest first. Returns as et_store_crashes(). */
 int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
                        bool (*call)(void *context, const struct et_incident_row *row), void *context);
 

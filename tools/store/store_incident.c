@@ -33,6 +33,22 @@ static int read_rows(struct et_store *store, sqlite3_stmt *row, const struct et_
     return more ? got : -ECANCELED;
 }
 
+/* Of several senders with one id the first that the query selects. Returns the id of its first part; 0: there is none;
+ * or an error. */
+static int64_t first_part(struct et_store *store, const struct et_query *query, uint64_t incident)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_INCIDENT_SENDERS, "u", incident);
+    int got;
+    while ((got = et_store_step(store, row)) == 1) {
+        if (et_query_selects_row(query, row, 1)) {
+            int64_t id = sqlite3_column_int64(row, 0);
+            sqlite3_reset(row);
+            return id;
+        }
+    }
+    return got;
+}
+
 int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
                        bool (*call)(void *context, const struct et_incident_row *row), void *context)
 {
@@ -40,7 +56,11 @@ int et_store_incidents(struct et_store *store, const struct et_query *query, uin
     if (table <= 0) { /* a database of an earlier version that cannot be written has none */
         return (int)table;
     }
-    return incident ? read_rows(store, et_store_bind(store, S_INCIDENT, "u", incident), query, call, context)
-                    : read_rows(store, et_store_bind(store, S_INCIDENTS, "ii", query->from_ns, query->to_ns), query,
-                                call, context);
+    if (!incident) {
+        return read_rows(store, et_store_bind(store, S_INCIDENTS, "ii", query->from_ns, query->to_ns), query, call,
+                         context);
+    }
+    int64_t first = first_part(store, query, incident);
+    return first <= 0 ? (int)first
+                      : read_rows(store, et_store_bind(store, S_INCIDENT, "ui", incident, first), query, call, context);
 }

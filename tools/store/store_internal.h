@@ -134,6 +134,7 @@ enum et_statement {
     S_INCIDENT_DROP,
     S_INCIDENT_TABLE,
     S_INCIDENTS,
+    S_INCIDENT_SENDERS,
     S_INCIDENT,
     S_ROLLUP_TABLE,
     S_ROLLUP_ADD,

@@ -11,11 +11,12 @@ const USUAL = {
   base: '', basefilter: '', // baseline: '' the previous range, 'same' the same range, or a range as in `at`
   fn: '', span_id: '', trace_id: '', // for the views of callers and spans
   crash: '', // fingerprint of the chosen group
+  incident: '', // id of the chosen one
   search: '', zoom: '', shape: '', sort: '', find: '', chart: '', live: '',
 };
 
 // Views of all services: only the time selects.
-export const OF_ALL = ['devices', 'crashes'];
+export const OF_ALL = ['devices', 'crashes', 'incidents'];
 
 // Views of a service over days: no timeline, and no split.
 export const OF_DAYS = ['verdict', 'leaks'];

@@ -8,6 +8,7 @@ import { DeviceView } from '/devices.js';
 import { DiffView } from '/diff.js';
 import { byId, element } from '/dom.js';
 import { formatTime } from '/format.js';
+import { IncidentView } from '/incidents.js';
 import { listenForKeys } from '/keyboard.js';
 import { LeakView } from '/leaks.js';
 import { ProfileView } from '/profile.js';
@@ -27,6 +28,7 @@ const VIEWS = {
   span: { title: 'Spans', make: SpanView },
   devices: { title: 'Devices', make: DeviceView },
   crashes: { title: 'Crashes', make: CrashView },
+  incidents: { title: 'Incidents', make: IncidentView },
   verdict: { title: 'Verdict', make: VerdictView },
   leaks: { title: 'Leaks', make: LeakView },
 };
@@ -66,6 +68,11 @@ function emptyOf() {
   }
   if (state.view === 'crashes') {
     showEmpty('No crash in this range', 'Programs with EDGEPROF_CRASH=1 record crashes, and deliver them at their next start.', '',
+      state.range === 'all' ? null : { text: 'All time', act: () => change({ range: 'all', at: '' }) });
+    return;
+  }
+  if (state.view === 'incidents') {
+    showEmpty('No incident in this range', 'Programs with EDGEPROF_INCIDENT=1 keep a history, and deliver it when a request is slow, for example.', '',
       state.range === 'all' ? null : { text: 'All time', act: () => change({ range: 'all', at: '' }) });
     return;
   }

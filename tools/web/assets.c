@@ -31,6 +31,8 @@ INCLUDE(format, "format.js");
 INCLUDE(functions, "functions.js");
 INCLUDE(keyboard, "keyboard.js");
 INCLUDE(leaks, "leaks.js");
+INCLUDE(lanes, "lanes.js");
+INCLUDE(incidents, "incidents.js");
 INCLUDE(profile, "profile.js");
 INCLUDE(query, "query.js");
 INCLUDE(selection, "selection.js");
@@ -73,6 +75,8 @@ static const struct et_asset assets[] = {
     ASSET("/functions.js", SCRIPT, functions),
     ASSET("/keyboard.js", SCRIPT, keyboard),
     ASSET("/leaks.js", SCRIPT, leaks),
+    ASSET("/lanes.js", SCRIPT, lanes),
+    ASSET("/incidents.js", SCRIPT, incidents),
     ASSET("/profile.js", SCRIPT, profile),
     ASSET("/query.js", SCRIPT, query),
     ASSET("/selection.js", SCRIPT, selection),

@@ -22,6 +22,11 @@ export function formatSigned(value, text) {
   return value > 0 ? `+${text}` : value < 0 ? `−${text.replace(/^-/, '')}` : text;
 }
 
+// Milliseconds from a moment on, for an axis or a length.
+export function formatMs(ms) {
+  return Math.abs(ms) >= 10000 ? `${Number((ms / 1000).toPrecision(4))} s` : `${Number(ms.toPrecision(4))} ms`.replace('-', '−');
+}
+
 const two = (number) => String(number).padStart(2, '0');
 
 export function formatTime(seconds) {
