@@ -394,8 +394,8 @@ struct ep_incident_config {
 int ep_incident_start(const struct ep_incident_config *config);
 
 /* Fills what is zero from EDGEPROF_INCIDENT (1: on) and EDGEPROF_INCIDENT_LIMITS, such as "span=500,heartbeat=5000".
- * Half of WATCHDOG_USEC is the default of heartbeat_ms. Returns 1: on; 0: off; -EINVAL (ep_start_error()). Context:
- * init. */
+ * Half of WATCHDOG_USEC is the default of heartbeat_ms, unless WATCHDOG_PID is another process. Returns 1: on; 0: off;
+ * -EINVAL (ep_start_error()). Context: init. */
 int ep_incident_from_env(struct ep_incident_config *config);
 
 /* Triggers an incident; the name, at most 31 bytes, is copied. Returns 0; -EAGAIN: another trigger waits, and this one

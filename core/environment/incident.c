@@ -55,11 +55,22 @@ static int limit_read(struct ep_incident_config *config, const char *pair, size_
     return ep_complain(-EINVAL, LIMITS, ": must be like span=500,gc=200,cpu=90,memory=64, not ", pair);
 }
 
+/* A child of the service inherits the variables, and systemd expects nothing of it. */
+static bool watchdog_is_ours(void)
+{
+    const char *pid = ep_env_text("WATCHDOG_PID");
+    struct ep_identity identity = {0};
+
+    if (pid)
+        ep_port_identity(&identity);
+    return !pid || number_read(pid, strlen(pid)) == identity.pid;
+}
+
 /* systemd kills a service that says nothing for WATCHDOG_USEC. Its stacks are wanted before that. */
 static void watchdog_read(struct ep_incident_config *config)
 {
     const char *usec = ep_env_text("WATCHDOG_USEC");
-    const uint64_t ms = usec ? number_read(usec, strlen(usec)) / 2000 : 0;
+    const uint64_t ms = usec && watchdog_is_ours() ? number_read(usec, strlen(usec)) / 2000 : 0;
 
     if (!config->heartbeat_ms && ms)
         config->heartbeat_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;

@@ -2,7 +2,8 @@
  * Functions for the C# package; see glue.h. C# serialises start and stop.
  *
  *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
- *                                      memory_provide, spool_start, crash_follow, contexts_begin, ep_start, endpoints_start
+ *                                      memory_provide, spool_start, ep_dotnet_incidents_setup,
+ *                                      crash_follow, contexts_begin, ep_start, endpoints_start
  *   ep_dotnet_stop  -> ep_stop, release_memory
  */
 #include "glue.h"
@@ -322,6 +323,8 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
         err = memory_provide(&config, options->memory_bytes);
     if (err == 0)
         err = spool_start(options, config.memory_size);
+    if (err == 0)
+        err = ep_dotnet_incidents_setup(&options->incidents);
     if (err == 0) {
         ep_notice_to(ep_dotnet_notice);
         crash_follow(&config);
@@ -353,6 +356,16 @@ int ep_dotnet_stop(uint32_t deadline_ms)
 int ep_dotnet_flush(void)
 {
     return ep_flush();
+}
+
+static void copy_incidents(uint64_t *figure)
+{
+    struct ep_incident_stats stats;
+
+    ep_incident_stats_get(&stats);
+    figure[EP_DOTNET_INCIDENTS] = stats.captured;
+    figure[EP_DOTNET_INCIDENTS_SUPPRESSED] = stats.suppressed;
+    figure[EP_DOTNET_INCIDENTS_LOST] = stats.lost;
 }
 
 static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
@@ -410,6 +423,7 @@ int ep_dotnet_stats(uint64_t *figure, uint32_t figures, uint64_t *by_kind, uint3
     if (err != 0)
         return err;
     copy_figures(&stats, figure);
+    copy_incidents(figure);
     for (unsigned i = 0; i < EP_KINDS; i++) {
         by_kind[2 * i] = stats.kind_count[i];
         by_kind[2 * i + 1] = stats.kind_value[i];

@@ -13,6 +13,14 @@
 #define EP_DOTNET_WHERE 108 /* size of a socket's path */
 #define EP_DOTNET_TOKEN 257
 
+/* struct ep_incident_config, without its memory. Mirrored by NativeIncidents in EdgeProf/Native.cs. */
+struct ep_dotnet_incidents {
+    uint64_t history_bytes, memory_bytes; /* of the history; the limit of memory */
+    uint32_t enable;                      /* 0: the environment decides, 1: on, 2: off */
+    uint32_t tail_ms, span_ms, gc_ms, heartbeat_ms, cpu_pct, for_ms, exceptions, gap_ms, per_day, day_bytes;
+    uint32_t unused;
+};
+
 /* Options from C#: UTF-8 strings or NULL, valid during the call; 0: default. Zero fields are read from the
  * environment. Mirrored by NativeOptions in EdgeProf/Native.cs. */
 struct ep_dotnet_options {
@@ -29,6 +37,7 @@ struct ep_dotnet_options {
     uint32_t names;   /* 0: from the environment, 1: yes, 2: no */
     uint32_t managed; /* 1: ep_dotnet_transport gets the profiles, whatever endpoint is */
     uint32_t pull_insecure;
+    struct ep_dotnet_incidents incidents;
 };
 
 /* Options for https endpoints; `ca` must stay valid until the next start. Mirrored by NativeTls in
@@ -73,6 +82,9 @@ enum ep_dotnet_figure {
     EP_DOTNET_SPOOL_BYTES,
     EP_DOTNET_SPOOL_WRITTEN,
     EP_DOTNET_LAST_STATUS,
+    EP_DOTNET_INCIDENTS,
+    EP_DOTNET_INCIDENTS_SUPPRESSED,
+    EP_DOTNET_INCIDENTS_LOST,
     EP_DOTNET_FIGURES
 };
 
@@ -225,6 +237,15 @@ int ep_dotnet_signal_end_attach(void (*end)(void));
 
 /* Enables heap sizes if this runtime provides them. Called by ep_dotnet_start(). Context: init. */
 void ep_dotnet_heap_attach(void);
+
+/* ---- incidents.c ---- */
+
+/* Enables incidents, if options or environment ask for them, from the next ep_start() on, and disables them if not.
+ * Called by ep_dotnet_start(). Returns 0; an error of ep_incident_from_env() and ep_incident_start(). Context: init. */
+int ep_dotnet_incidents_setup(const struct ep_dotnet_incidents *options);
+
+/* 1: spans may be triggers, so somebody should report them. Context: any thread. */
+int ep_dotnet_incidents_on(void);
 
 /* ---- notices.c ---- */
 

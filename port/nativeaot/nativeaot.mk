@@ -223,7 +223,7 @@ $(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) tests/nativeaot/Wo
 	$$(NA_PUBLISH) tests/nativeaot/$(1)
 	@touch $$@
 endef
-$(foreach program,Lifecycle Waits Heap Workload Kinds,$(eval $(call na_program,$(program))))
+$(foreach program,Lifecycle Waits Heap Workload Kinds Incidents,$(eval $(call na_program,$(program))))
 
 # Background processes of a build, such as dotnet's, must not block the next one.
 $(call test,test-build-lock,quick,60,shared,A process that a build leaves behind does not hold the lock of the next build.)
@@ -234,7 +234,7 @@ test-build-lock:
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
-    test-nativeaot-kinds test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
+    test-nativeaot-kinds test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
     test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-nativeaot-async-arm64 test-hosting
 $(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
@@ -261,6 +261,7 @@ $(call test,test-nativeaot-async-arm64,own,3600,shared,The same as test-nativeao
 $(call test,soak-async,own,3600,alone,A million captures of async parents under constant collections: none is wrong.)
 $(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
 $(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
+$(call test,test-nativeaot-incident,all,300,shared,Each slow request in 10$(comma)000 of a .NET program is captured and its cause is visible: a GC pause$(comma) a lock$(comma) a sleep$(comma) the disk$(comma) CPU time.)
 $(call test,test-nativeaot-control,all,300,alone,Levels and kinds of the sample service change over its control endpoint, within the CPU budget.)
 $(call test,test-nativeaot-pull,quick,300,alone,The real .NET sample service runs under load, and go tool pprof reads its pull endpoint.)
 $(call test,test-hosting,all,1200,alone,A service of the template with AddEdgeProf() has its shutdown in the profile and ends at most 100 ms later; settings and log and health and meter are right.)
@@ -439,6 +440,9 @@ test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/don
 	@$(call na_tasks,10)
 soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
 	@$(call na_async,9) $(CAPTURES)
+
+test-nativeaot-incident: $(call na_published,Incidents) $(BUILD)/edgeprof
+	@tests/incident/slow.py $(BUILD)/edgeprof $< --dotnet
 
 # The same for arm64, in qemu-user. NA_ARM64_X: of .NET X, if the SDK's version has no packages for arm64.
 NA_ARM64   := $(NA_BUILD)/async-arm64

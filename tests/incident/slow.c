@@ -132,9 +132,11 @@ static void request(unsigned number, const char *reason)
 {
     const bool slow = number % EVERY == EVERY - 1;
     struct ep_incident_stats before;
+    char name[32];
 
     ep_incident_stats_get(&before);
-    uint32_t span = ep_incident_span_begin("request", SLOW_MS * 3 / 4);
+    (void)snprintf(name, sizeof name, "request %u", number);
+    uint32_t span = ep_incident_span_begin(name, SLOW_MS * 3 / 4);
     for (unsigned i = 0; i < 2000; i++)
         sink += i * number;
     if (slow)

@@ -388,6 +388,28 @@ static void write_doings(const json_t *incident, size_t thread, double from, dou
     free(doings);
 }
 
+/* Pauses stop every thread, so none of these has a sample of them but the one that collected. */
+static void write_pauses(const json_t *incident, double from, double to, struct et_buf *out)
+{
+    const json_t *samples = json_object_get(incident, "samples"), *value, *who = NULL;
+    double ms = 0;
+    size_t i, count = 0;
+    json_array_foreach(samples, i, value)
+    {
+        struct sample sample = sample_of(value);
+        if (sample.kind && strcmp(sample.kind, "gc") == 0 && within(&sample, from, to) > 0) {
+            ms += within(&sample, from, to);
+            count++;
+            who = json_array_get(json_object_get(incident, "threads"), sample.thread);
+        }
+    }
+    if (count) {
+        et_buf_printf(out,
+                      "\nthe garbage collector stopped all threads for %.1f ms of it, %zu %s, last by thread %.0f %s\n",
+                      ms, count, count == 1 ? "pause" : "pauses", number_of(who, "tid"), et_json_words(who, "name"));
+    }
+}
+
 static void write_thread_line(const json_t *incident, size_t thread, double from, double to, struct et_buf *out)
 {
     const json_t *who = json_array_get(json_object_get(incident, "threads"), thread);
@@ -451,6 +473,7 @@ static void write_incident(const json_t *incident, struct et_buf *out)
                       et_json_words(who, "name"), -from);
         write_doings(incident, own, from, to, out);
     }
+    write_pauses(incident, from, to, out);
     et_buf_printf(out, "\nall threads in the same time, and what each did longest:\n");
     for (size_t i = 0; i < threads; i++) {
         write_thread_line(incident, i, from, to, out);

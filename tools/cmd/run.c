@@ -470,7 +470,7 @@ static int run_with_server(struct run_command *run)
                                    .symbols = et_options_symbols(run->options),
                                    /* It lasts as long as the program, and --listen is somebody's decision. */
                                    .access = {.insecure = run->options->listen != NULL, .hosts = run->options->hosts}},
-        NULL, NULL, 0);
+        NULL, NULL, NULL, 0);
     if (!run->server) {
         return RUN_FAILED;
     }

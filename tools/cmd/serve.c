@@ -38,8 +38,8 @@ static const char help[] =
     "                      \"gateway, gateway.example.org\"; \"*\": any (for servers without tokens)\n"
     "  --no-sandbox        do not limit the server itself to the files and system calls that it needs; "
     "docs/security.md\n"
-    "  --config FILE       settings: the above in [serve]; [keep], [limits], scrape targets in [scrape NAME], relay\n"
-    "                      destinations in [relay NAME]\n"
+    "  --config FILE       settings: the above in [serve]; [keep], [limits], [webhook], scrape targets in\n"
+    "                      [scrape NAME], relay destinations in [relay NAME]\n"
     "  --help\n"
     "\n"
     "Devices and Pyroscope clients send to http://HOST:PORT. docs/http-api.md describes the API.\n"
@@ -110,7 +110,7 @@ static struct et_server *start_server(const struct et_options *options, struct e
             .access = settings->access,
             .metric_labels = settings->metric_labels,
         },
-        relay, &settings->scrape, settings->verdict_ns);
+        relay, &settings->scrape, &settings->webhook, settings->verdict_ns);
 }
 
 int et_cmd_serve(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* The route /metrics for Prometheus. */
 #include "tools/serve/judge.h"
 #include "tools/serve/sandbox.h"
+#include "tools/serve/webhook.h"
 #include "tools/serve/query/metrics.h"
 #include "tools/serve/http/rejections.h"
 #include "tools/serve/relay/relay.h"
@@ -134,6 +135,7 @@ static void answer_metrics(struct et_server *server, const struct et_request *re
         put_symbols(&answer->body);
         put_database(server, &answer->body);
         put_relays(server, &answer->body);
+        et_webhook_metrics(et_server_webhook(server), &answer->body);
         et_judge_metrics(et_server_judge(server), &answer->body);
         et_metrics_process(&answer->body);
         answer->type = "text/plain; version=0.0.4; charset=utf-8";

@@ -234,6 +234,8 @@ static void allow_configured(struct grants *grants, const struct et_sandbox_conf
     allow_file(grants, access->tls.key);
     allow_file(grants, access->tls.client_ca);
     allow_file(grants, access->tls.client_crl);
+    allow_file(grants, config->settings->webhook.token_file);
+    allow_file(grants, config->settings->webhook.ca);
     for (size_t i = 0; i < config->settings->scrape.count; i++) {
         allow_file(grants, config->settings->scrape.targets[i].ca);
     }

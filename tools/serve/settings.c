@@ -13,7 +13,7 @@ enum { METRIC_LABELS = 9 };
 /* Between comparisons of versions. */
 static const int64_t VERDICT_NS = INT64_C(600) * 1000000000;
 
-static const char *const section_kinds[] = {"serve", "limits", "keep", "scrape", "relay", NULL};
+static const char *const section_kinds[] = {"serve", "limits", "keep", "webhook", "scrape", "relay", NULL};
 
 /* Finds the only section of a kind; a second one is an error. *section: NULL when there is none. */
 static bool find_single(const struct et_config *config, const char *kind, const struct et_section **section)
@@ -105,14 +105,15 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
     static const char *const keys[] = {
         "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file",    "tls-cert", "tls-key",
         "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  "verdict-every", "sandbox",  NULL};
-    const struct et_section *serve, *limits, *keep;
+    const struct et_section *serve, *limits, *keep, *webhook;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
     ok &= find_single(config, "serve", &serve) & find_single(config, "limits", &limits) &
-          find_single(config, "keep", &keep);
+          find_single(config, "keep", &keep) & find_single(config, "webhook", &webhook);
     ok = ok && (!serve || et_config_keys(config, serve, keys));
     ok = ok && (!limits || et_limits_read(config, limits, &out->limits));
     ok = ok && (!keep || et_policy_read(config, keep, &out->keep));
+    ok = ok && et_webhook_read(config, webhook, &out->webhook);
     out->listen = choose_value(options->listen, serve, "listen", "127.0.0.1:4040");
     out->db = choose_value(options->db, serve, "db", "edgeprof.db");
     options->symbols_store = choose_value(options->symbols_store, serve, "symbols-store", NULL);

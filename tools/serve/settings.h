@@ -1,12 +1,13 @@
 /*
- * Settings of `edgeprof serve`: its options, and the sections [serve], [limits], [keep] and [scrape] of its config
- * file. Options take precedence. Other sections ([relay]) remain in `config` for their readers.
+ * Settings of `edgeprof serve`: its options, and the sections [serve], [limits], [keep], [webhook] and [scrape] of its
+ * config file. Options take precedence. Other sections ([relay]) remain in `config` for their readers.
  */
 #ifndef ET_SETTINGS_H
 #define ET_SETTINGS_H
 
 #include "tools/serve/http/access.h"
 #include "tools/serve/keeper.h"
+#include "tools/serve/webhook.h"
 #include "tools/lib/list.h"
 #include "tools/serve/scrape/scrape_config.h"
 #include "tools/serve/http/limits.h"
@@ -29,6 +30,7 @@ struct et_serve_settings {
     struct et_limits limits;
     struct et_access_config access;
     struct et_policy keep;
+    struct et_webhook_config webhook;
     struct et_scrape_config scrape; /* until the server takes ownership */
 };
 

@@ -3,6 +3,7 @@
 #include "tools/serve/judge.h"
 #include "tools/serve/relay/relay.h"
 #include "tools/serve/scrape/scrape.h"
+#include "tools/serve/webhook.h"
 
 #include <malloc.h>
 
@@ -32,7 +33,8 @@ static bool start_relay(struct et_server *server, struct et_relay_config *config
 }
 
 struct et_server *et_server_start(const struct et_server_config *config, struct et_relay_config *relay,
-                                  struct et_scrape_config *scrape, int64_t verdict_ns)
+                                  struct et_scrape_config *scrape, const struct et_webhook_config *webhook,
+                                  int64_t verdict_ns)
 {
     mallopt(M_MMAP_THRESHOLD, GIVEN_BACK);
     mallopt(M_TRIM_THRESHOLD, GIVEN_BACK);
@@ -43,6 +45,11 @@ struct et_server *et_server_start(const struct et_server_config *config, struct 
     bool started = start_relay(server, relay);
     if (started && scrape && scrape->count) {
         et_server_set_scraper(server, et_scraper_start(server, scrape));
+    }
+    if (started) {
+        bool failed;
+        et_server_set_webhook(server, et_webhook_start(server, webhook, &failed));
+        started = !failed;
     }
     et_server_set_judge(server, started ? et_judge_start(server, verdict_ns) : NULL);
     if (!started || !et_server_serve(server)) {
@@ -56,6 +63,7 @@ void et_server_stop(struct et_server *server)
 {
     et_server_quiet(server);
     et_judge_stop(et_server_judge(server));
+    et_webhook_stop(et_server_webhook(server));
     et_scraper_stop(et_server_scraper(server));
     et_relay_stop(et_server_relay(server));
     et_server_close(server);

@@ -64,6 +64,9 @@ static const char *const SQL[S_COUNT] = {
     [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
+    [S_INCIDENT_AFTER] = "SELECT incident, part, received_ns, service, tags, host, message, id FROM incident"
+                         " WHERE id > ? AND part = 0 ORDER BY id LIMIT 1",
+    [S_INCIDENT_LAST] = "SELECT max(id) FROM incident",
     [S_INCIDENT_SENDERS] = "SELECT id, service, tags, host FROM incident WHERE incident = ? ORDER BY part, id",
     [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident WHERE id IN"
                    " (SELECT min(id) FROM incident WHERE incident = ?1 AND (service, tags, host) ="

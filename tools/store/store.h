@@ -127,6 +127,7 @@ int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int
  * ET_INCIDENT_BYTES_MOST. */
 enum { ET_INCIDENT_PARTS_MOST = 1000, ET_INCIDENT_BYTES_MOST = 64 << 20 };
 struct et_incident_row {
+    int64_t id; /* only for et_store_incident_after() */
     uint64_t incident;
     uint32_t part;
     int64_t received_ns;
@@ -167,6 +168,11 @@ int et_store_crashes(struct et_store *store, const struct et_query *query,
  * newest first. Returns as et_store_crashes(). */
 int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
                        bool (*call)(void *context, const struct et_incident_row *row), void *context);
+/* Id of the last row; 0: there is none. */
+int64_t et_store_incident_last(struct et_store *store);
+/* Calls for the first part of the first incident behind that id, if there is one. Returns 0 or an error. */
+int et_store_incident_after(struct et_store *store, int64_t id,
+                            bool (*call)(void *context, const struct et_incident_row *row), void *context);
 
 struct et_query {
     const char *service; /* NULL or "": every service */

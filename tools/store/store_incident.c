@@ -13,18 +13,23 @@ int et_store_incident(struct et_store *store, const struct et_incident_row *row,
                                                     (int64_t)ET_INCIDENT_BYTES_MOST));
 }
 
+static struct et_incident_row row_of(sqlite3_stmt *row)
+{
+    struct et_blob message = et_column_blob(row, 6);
+    return (struct et_incident_row){.incident = (uint64_t)sqlite3_column_int64(row, 0),
+                                    .part = (uint32_t)sqlite3_column_int64(row, 1),
+                                    .received_ns = sqlite3_column_int64(row, 2),
+                                    .message = message.bytes,
+                                    .size = message.size};
+}
+
 static int read_rows(struct et_store *store, sqlite3_stmt *row, const struct et_query *query,
                      bool (*call)(void *context, const struct et_incident_row *row), void *context)
 {
     int got;
     bool more = true;
     while (more && (got = et_store_step(store, row)) == 1) {
-        struct et_blob message = et_column_blob(row, 6);
-        const struct et_incident_row found = {.incident = (uint64_t)sqlite3_column_int64(row, 0),
-                                              .part = (uint32_t)sqlite3_column_int64(row, 1),
-                                              .received_ns = sqlite3_column_int64(row, 2),
-                                              .message = message.bytes,
-                                              .size = message.size};
+        const struct et_incident_row found = row_of(row);
         more = !et_query_selects_row(query, row, 3) || call(context, &found);
     }
     if (!more) {
@@ -63,4 +68,24 @@ int et_store_incidents(struct et_store *store, const struct et_query *query, uin
     int64_t first = first_part(store, query, incident);
     return first <= 0 ? (int)first
                       : read_rows(store, et_store_bind(store, S_INCIDENT, "ui", incident, first), query, call, context);
+}
+
+int64_t et_store_incident_last(struct et_store *store)
+{
+    return et_store_number(store, et_store_bind(store, S_INCIDENT_LAST, ""));
+}
+
+int et_store_incident_after(struct et_store *store, int64_t id,
+                            bool (*call)(void *context, const struct et_incident_row *row), void *context)
+{
+    sqlite3_stmt *row = et_store_bind(store, S_INCIDENT_AFTER, "i", id);
+    int got = et_store_step(store, row);
+    if (got == 1) {
+        struct et_incident_row found = row_of(row);
+        found.id = sqlite3_column_int64(row, 7);
+        (void)call(context, &found);
+        sqlite3_reset(row);
+        got = 0;
+    }
+    return got;
 }

@@ -11,6 +11,7 @@ namespace EdgeProf.Extensions.Hosting;
 public sealed partial class EdgeProfOptions : ProfilerOptions, IValidatableObject
 {
     private const long MaxSpoolBytes = 1L << 30;
+    private const long LeastHistory = 16 * 1024;
 
     /// <summary>Whether the host starts the profiler. Default: true.</summary>
     public bool Enabled { get; set; } = true;
@@ -58,8 +59,35 @@ public sealed partial class EdgeProfOptions : ProfilerOptions, IValidatableObjec
             yield return $"SpoolBytes must be 0 to {MaxSpoolBytes}, not {SpoolBytes}";
         if (Endpoint is { Length: > 0 } endpoint && !IsEndpoint(endpoint))
             yield return $"Endpoint must be http://host[:port][/prefix], the same with https, or file:///path, with credentials in Headers, not {Shown(endpoint)}";
+        foreach (var error in IncidentErrors())
+            yield return error;
         foreach (var error in TextErrors())
             yield return error;
+    }
+
+    private IEnumerable<string> IncidentErrors()
+    {
+        var most = TimeSpan.FromDays(1);
+        if (Incidents.HistoryBytes is not 0 and < LeastHistory)
+            yield return $"Incidents:HistoryBytes must be {LeastHistory} or more, or 0, not {Incidents.HistoryBytes}";
+        if (Incidents.Tail < TimeSpan.Zero || Incidents.Tail > TimeSpan.FromMinutes(1))
+            yield return $"Incidents:Tail must be 00:00:00 to 00:01:00, not {Incidents.Tail}";
+        foreach (var (name, time) in new[]
+                 {
+                     (nameof(Incidents.SpanLimit), Incidents.SpanLimit), (nameof(Incidents.PauseLimit), Incidents.PauseLimit),
+                     (nameof(Incidents.HeartbeatLimit), Incidents.HeartbeatLimit), (nameof(Incidents.LimitTime), Incidents.LimitTime),
+                     (nameof(Incidents.Gap), Incidents.Gap),
+                 })
+            if (time < TimeSpan.Zero || time > most)
+                yield return $"Incidents:{name} must be 00:00:00 to {most}, not {time}";
+        foreach (var (name, number) in new[]
+                 {
+                     (nameof(Incidents.CpuPercent), Incidents.CpuPercent), (nameof(Incidents.MemoryBytes), Incidents.MemoryBytes),
+                     (nameof(Incidents.ExceptionsPerSecond), Incidents.ExceptionsPerSecond), (nameof(Incidents.PerDay), Incidents.PerDay),
+                     (nameof(Incidents.BytesPerDay), Incidents.BytesPerDay),
+                 })
+            if (number < 0)
+                yield return $"Incidents:{name} must be 0 or more, not {number}";
     }
 
     private IEnumerable<string> TextErrors()

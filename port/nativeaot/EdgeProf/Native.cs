@@ -5,6 +5,14 @@ using System.Runtime.InteropServices;
 
 namespace EdgeProf;
 
+/// <summary>struct ep_dotnet_incidents in glue.h.</summary>
+[StructLayout(LayoutKind.Sequential)]
+internal struct NativeIncidents
+{
+    public ulong HistoryBytes, MemoryBytes;
+    public uint Enable, TailMs, SpanMs, GcMs, HeartbeatMs, CpuPct, ForMs, Exceptions, GapMs, PerDay, DayBytes, Unused;
+}
+
 /// <summary>Options for the C side (struct ep_dotnet_options in glue.h).</summary>
 [StructLayout(LayoutKind.Sequential)]
 internal unsafe struct NativeOptions
@@ -21,6 +29,7 @@ internal unsafe struct NativeOptions
     public byte* TokenFile;
     public ulong MemoryBytes, SpoolBytes;
     public uint Level, RateHz, IntervalMs, Format, Kinds, BudgetPpm, Flags, Names, Managed, PullInsecure;
+    public NativeIncidents Incidents;
 }
 
 /// <summary>Options for https (struct ep_dotnet_tls in glue.h).</summary>
@@ -100,6 +109,9 @@ internal enum Figure
     SpoolBytes,
     SpoolWritten,
     LastStatus,
+    Incidents,
+    IncidentsSuppressed,
+    IncidentsLost,
     Count,
 }
 
@@ -246,6 +258,21 @@ internal static unsafe class Native
 
     [DllImport(Library, EntryPoint = "ep_threads_dump")]
     public static extern int ThreadsDump();
+
+    [DllImport(Library, EntryPoint = "ep_dotnet_incidents_on")]
+    public static extern int IncidentsOn();
+
+    [DllImport(Library, EntryPoint = "ep_incident")]
+    public static extern int Incident(byte* name);
+
+    [DllImport(Library, EntryPoint = "ep_incident_span_begin")]
+    public static extern uint SpanBegin(byte* name, uint limitMs);
+
+    [DllImport(Library, EntryPoint = "ep_incident_span_end")]
+    public static extern void SpanEnd(uint span);
+
+    [DllImport(Library, EntryPoint = "ep_heartbeat")]
+    public static extern void Heartbeat();
 
     [DllImport(Library, EntryPoint = "ep_level_get")]
     public static extern uint LevelGet();

@@ -213,6 +213,7 @@ public static unsafe partial class Profiler
                 Names = options.Names switch { null => Native.NamesAsk, true => Native.NamesOn, false => Native.NamesOff },
                 Managed = options.Transport is null ? 0u : 1u,
                 PullInsecure = options.PullInsecure ? 1u : 0u,
+                Incidents = Incidents(options.Incidents),
             };
             Run++; // invalidates the tags' numbers
             RuntimeHooks.Attach();
@@ -228,6 +229,7 @@ public static unsafe partial class Profiler
         AsyncProbe.Enable(options.Awaited || Native.AsyncConfigured() != 0);
         Tasks.Begin();
         TrackOptions(options.SpanSources);
+        SpanWatch.Begin();
         Spans.Begin();
         exitTimeout = options.ExitTimeout;
         ProcessEnd.Watch();
@@ -266,6 +268,7 @@ public static unsafe partial class Profiler
         Tracks = false;
         Tasks.End();
         Spans.End();
+        SpanWatch.End();
         var deadline = (uint)Milliseconds(timeout);
         var error = -Native.EBusy;
         for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)

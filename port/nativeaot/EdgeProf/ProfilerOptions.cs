@@ -104,6 +104,55 @@ public sealed class ProfilerTls
 }
 
 /// <summary>
+/// Incidents: a history of single samples in memory of a fixed size, which is delivered when something is noticed. A
+/// property that is null or zero is read from EDGEPROF_INCIDENT and EDGEPROF_INCIDENT_LIMITS, or has its default value.
+/// </summary>
+public sealed class ProfilerIncidents
+{
+    /// <summary>Whether the profiler keeps a history. Null: if EDGEPROF_INCIDENT is 1.</summary>
+    public bool? Enabled { get; set; }
+
+    /// <summary>Size of the history, at least 16 KiB. 0: 48 KiB, which hold 110 seconds of one busy processor at level
+    /// low.</summary>
+    public long HistoryBytes { get; set; }
+
+    /// <summary>How long the history goes on after something was noticed, at most a minute. Zero: 2 seconds.</summary>
+    public TimeSpan Tail { get; set; }
+
+    /// <summary>The limit of a span without one of its own: of local root spans of followed sources (<see
+    /// cref="ProfilerOptions.SpanSources"/>), and of <see cref="Profiler.WatchSpan"/>. Zero: 2 seconds.</summary>
+    public TimeSpan SpanLimit { get; set; }
+
+    /// <summary>The limit of a pause of the garbage collector. Zero: 200 ms.</summary>
+    public TimeSpan PauseLimit { get; set; }
+
+    /// <summary>The longest time between two calls of <see cref="Profiler.Heartbeat"/>. Zero: half of systemd's
+    /// WATCHDOG_USEC if it is set, else no limit.</summary>
+    public TimeSpan HeartbeatLimit { get; set; }
+
+    /// <summary>The limit of CPU time, in percent of one processor, over <see cref="LimitTime"/>. 0: none.</summary>
+    public int CpuPercent { get; set; }
+
+    /// <summary>The limit of memory in RAM, over <see cref="LimitTime"/>. 0: none.</summary>
+    public long MemoryBytes { get; set; }
+
+    /// <summary>How long CPU time or memory must be above its limit. Zero: 10 seconds.</summary>
+    public TimeSpan LimitTime { get; set; }
+
+    /// <summary>The limit of exceptions in a second. 0: none.</summary>
+    public int ExceptionsPerSecond { get; set; }
+
+    /// <summary>The least time between two incidents of one cause. Zero: 5 minutes.</summary>
+    public TimeSpan Gap { get; set; }
+
+    /// <summary>Incidents of one cause in a day. 0: 10.</summary>
+    public int PerDay { get; set; }
+
+    /// <summary>Bytes of all incidents in a day. 0: 1 MiB.</summary>
+    public int BytesPerDay { get; set; }
+}
+
+/// <summary>
 /// Options of <see cref="Profiler.Start"/>, all optional. A property that is null, zero or default is read from the
 /// environment (EDGEPROF_*, then PYROSCOPE_* and OTEL_*; docs/configuration.md has the table), or has its default value.
 /// </summary>
@@ -142,6 +191,9 @@ public class ProfilerOptions
     /// <summary>Stacks of allocations, exceptions, waits, locks and CPU samples under a continuation go on, after the frame
     /// <c>[awaited by]</c>, with the async methods that wait for it. x86-64 only. The same as EDGEPROF_AWAITED=1.</summary>
     public bool Awaited { get; set; }
+
+    /// <summary>A history that explains slow requests, and what is worth an incident.</summary>
+    public ProfilerIncidents Incidents { get; set; } = new();
 
     /// <summary>Names of the activity sources whose spans samples carry, as for <see cref="Profiler.TrackSpans"/>.
     /// Empty: the value of EDGEPROF_SPANS, else only the sources given to TrackSpans.</summary>

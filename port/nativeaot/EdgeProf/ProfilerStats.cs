@@ -146,6 +146,16 @@ public readonly struct ProfilerStats
     /// <summary>Bytes that the spool has written to disk, as a measure of flash wear.</summary>
     public long SpoolBytesWritten => this[Figure.SpoolWritten];
 
+    /// <summary>Incidents handed to delivery, of all runs of this process.</summary>
+    public long Incidents => this[Figure.Incidents];
+
+    /// <summary>What was noticed beyond the limits of <see cref="ProfilerIncidents"/>, or while another incident was in
+    /// progress; of all runs of this process.</summary>
+    public long IncidentsSuppressed => this[Figure.IncidentsSuppressed];
+
+    /// <summary>Incidents that had no room until the profiler stopped, of all runs of this process.</summary>
+    public long IncidentsLost => this[Figure.IncidentsLost];
+
     /// <summary>Totals by kind; only kinds with data.</summary>
     public IReadOnlyList<ProfilerKind> Kinds => kinds ?? [];
 

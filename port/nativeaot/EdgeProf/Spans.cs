@@ -106,6 +106,7 @@ internal static class Spans
             Activity.CurrentChanged += Change;
         follows = true;
         Listen();
+        SpanWatch.Listen();
     }
 
     internal static void End()
@@ -118,8 +119,12 @@ internal static class Spans
             Activity.CurrentChanged -= Change;
             listener?.Dispose();
             listener = null;
+            SpanWatch.Ignore();
         }
     }
+
+    /// <summary>Whether spans of the source can be local roots.</summary>
+    internal static bool IsFollowed(ActivitySource source) => any || IsNamed(source);
 
     private static void Listen()
     {
@@ -203,11 +208,11 @@ internal static class Spans
         && (ReferenceEquals(current.Parent, previous)
             || (ReferenceEquals(previous.Parent, current) && !ReferenceEquals(previous, root)));
 
-    private static Activity? RootOf(Activity? activity)
+    internal static Activity? RootOf(Activity? activity)
     {
         Activity? root = null;
         for (; activity is not null; activity = activity.Parent)
-            if (activity is { IsAllDataRequested: true, IdFormat: ActivityIdFormat.W3C } && (any || IsNamed(activity.Source)))
+            if (activity is { IsAllDataRequested: true, IdFormat: ActivityIdFormat.W3C } && IsFollowed(activity.Source))
                 root = activity;
         return root;
     }

@@ -27,6 +27,10 @@ internal static class SettingChecks
         ("Tls:Certificate", "-----secret", "Tls:Certificate must be base64"),
         ("Tags:a b", "c", "Tags has a b=c"),
         ("Headers:X-Key", "a\nb", "Headers has X-Key; "),
+        ("Incidents:Tail", "00:02:00", "Incidents:Tail must be 00:00:00 to 00:01:00, not 00:02:00"),
+        ("Incidents:HistoryBytes", "100", "Incidents:HistoryBytes must be 16384 or more, or 0, not 100"),
+        ("Incidents:Gap", "-00:00:01", "Incidents:Gap must be 00:00:00 to 1.00:00:00, not -00:00:01"),
+        ("Incidents:PerDay", "-1", "Incidents:PerDay must be 0 or more, not -1"),
         ("Endpont", "http://gateway:4040", "EdgeProf: unknown key 'Endpont'"),
     ];
 
@@ -64,7 +68,8 @@ internal static class SettingChecks
         var builder = Hosts.Builder(new Lines(),
             ("Endpoint", "http://gateway:4040/prefix"), ("Level", "high"), ("Kinds", "Cpu, Lock"), ("Interval", "00:00:30"),
             ("Tags:version", "1.4.2"), ("Tags:device", "pi-7"), ("Headers:X-Scope-OrgID", "a"), ("SpanSources:0", "My.*"),
-            ("Tls:Pin", "sha256//x"), ("Names", "false"), ("ShutdownTimeout", "00:00:01"), ("BudgetPpm", "500"));
+            ("Tls:Pin", "sha256//x"), ("Names", "false"), ("ShutdownTimeout", "00:00:01"), ("BudgetPpm", "500"),
+            ("Incidents:Enabled", "true"), ("Incidents:SpanLimit", "00:00:00.5"), ("Incidents:PerDay", "3"));
         builder.Services.AddEdgeProf(options => options.Level = ProfileLevel.Low);
         using var host = builder.Build();
         var bound = host.Services.GetRequiredService<IOptions<EdgeProfOptions>>().Value;
@@ -72,7 +77,7 @@ internal static class SettingChecks
         {
             Endpoint: "http://gateway:4040/prefix", Kinds: ProfileKinds.Cpu | ProfileKinds.Lock, Interval.Seconds: 30, Names: false,
             Tags: { Count: 2 }, Headers: { Count: 1 }, SpanSources: ["My.*"], Tls.Pin: "sha256//x", ShutdownTimeout.Seconds: 1,
-            BudgetPpm: 500, Enabled: true,
+            BudgetPpm: 500, Enabled: true, Incidents: { Enabled: true, SpanLimit.Milliseconds: 500, PerDay: 3 },
         } && bound.Tags["device"] == "pi-7", "the section is bound");
         checks.That(bound.Level == ProfileLevel.Low, "code wins over the section");
         checks.That(Elsewhere() == "http://elsewhere", "another section is bound");

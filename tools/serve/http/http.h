@@ -126,6 +126,9 @@ struct et_relay *et_server_relay(struct et_server *server);
 /* NULL: no scrape target is configured. */
 struct et_scraper *et_server_scraper(struct et_server *server);
 
+/* NULL: nobody is told of incidents. */
+struct et_webhook *et_server_webhook(struct et_server *server);
+
 /* NULL: versions are not compared. */
 struct et_judge *et_server_judge(struct et_server *server);
 

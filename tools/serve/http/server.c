@@ -48,6 +48,7 @@ struct et_server {
     bool refusing; /* the store failed last time */
     struct et_access *access;
     struct et_scraper *scraper;
+    struct et_webhook *webhook;
     struct et_judge *judge;
     int listener;
     char url[160];
@@ -258,6 +259,16 @@ struct et_relay *et_server_relay(struct et_server *server)
 void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper)
 {
     server->scraper = scraper;
+}
+
+void et_server_set_webhook(struct et_server *server, struct et_webhook *webhook)
+{
+    server->webhook = webhook;
+}
+
+struct et_webhook *et_server_webhook(struct et_server *server)
+{
+    return server->webhook;
 }
 
 void et_server_set_judge(struct et_server *server, struct et_judge *judge)

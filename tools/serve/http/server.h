@@ -22,9 +22,10 @@ struct et_server_config {
 /* Opens the database and the port, and answers no request yet. NULL: failed; one line is on stderr. */
 struct et_server *et_server_open(const struct et_server_config *config);
 
-/* The relay, the scraper and the judge whose state routes show. The caller keeps them. */
+/* The relay, the scraper, the webhook and the judge whose state routes show. The caller keeps them. */
 void et_server_set_relay(struct et_server *server, struct et_relay *relay);
 void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper);
+void et_server_set_webhook(struct et_server *server, struct et_webhook *webhook);
 struct et_judge;
 void et_server_set_judge(struct et_server *server, struct et_judge *judge);
 

@@ -1,0 +1,17 @@
+namespace EdgeProf;
+
+/// <summary>Work that is watched, from <see cref="Profiler.WatchSpan"/> to <see cref="Dispose"/>, which may be called on
+/// another thread: <c>using (Profiler.WatchSpan("checkout")) ...</c></summary>
+public readonly struct WatchedSpan : IDisposable
+{
+    private readonly uint token;
+
+    internal WatchedSpan(uint token) => this.token = token;
+
+    /// <summary>The work has ended. A second call has no effect.</summary>
+    public void Dispose()
+    {
+        if (token != 0)
+            Native.SpanEnd(token);
+    }
+}

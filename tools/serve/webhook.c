@@ -1,0 +1,298 @@
+/* See webhook.h. */
+#include "tools/serve/webhook.h"
+#include "tools/formats/incident.h"
+#include "tools/lib/json_write.h"
+#include "tools/lib/pause.h"
+#include "tools/lib/time_text.h"
+#include "tools/serve/http/server.h"
+#include "tools/serve/query/metrics.h"
+#include "tools/serve/relay/relay_http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PER_HOUR = 20, PER_HOUR_MOST = 3600, TRIES = 3, TIMEOUT_S = 10, RETRY_AFTER_MOST_S = 60 };
+static const int64_t SECOND_NS = 1000000000, LOOK_NS = 2000000000, HOUR_NS = INT64_C(3600) * 1000000000;
+
+enum result { SENT, FAILED, SUPPRESSED, RESULTS };
+static const char *const result_names[RESULTS] = {"sent", "failed", "suppressed"};
+
+struct et_webhook {
+    struct et_server *server;
+    char *url, *token_file, *ca, *link;
+    char *to; /* the URL without path: that may be a secret */
+    uint64_t per_hour;
+    struct et_relay_target target;
+    struct et_relay_http *http;
+    pthread_t thread;
+    struct et_pause pause;
+    atomic_bool stop;
+    int64_t cursor;       /* id of the last row that was looked at */
+    int64_t allowance;    /* ns; an hour of it is per_hour notifications */
+    int64_t allowance_ns; /* when that was counted */
+    uint64_t unsaid;      /* suppressed since the last notification */
+    bool failing;         /* and that was said */
+    _Atomic uint64_t counts[RESULTS];
+};
+
+/* ---- configuration ---- */
+
+bool et_webhook_read(const struct et_config *config, const struct et_section *section, struct et_webhook_config *out)
+{
+    static const char *const keys[] = {"url", "token-file", "ca", "link", "per-hour", NULL};
+    *out = (struct et_webhook_config){.per_hour = PER_HOUR};
+    if (!section) {
+        return true;
+    }
+    const struct et_setting *url = et_config_setting(section, "url");
+    bool ok = et_config_keys(config, section, keys);
+    ok = ok && et_config_number(config, section, "per-hour", PER_HOUR_MOST, &out->per_hour);
+    if (ok && (!url || (strncmp(url->value, "http://", 7) != 0 && strncmp(url->value, "https://", 8) != 0))) {
+        et_config_error(config, url ? url->line : section->line, "url: expected http://HOST:PORT/PATH, or https");
+        ok = false;
+    }
+    out->url = url ? url->value : NULL;
+    out->token_file = et_config_value(section, "token-file");
+    out->ca = et_config_value(section, "ca");
+    out->link = et_config_value(section, "link");
+    return ok;
+}
+
+/* ---- the rate ---- */
+
+/* The allowance grows with time and holds an hour's at most. */
+static bool take_allowance(struct et_webhook *webhook)
+{
+    int64_t now = et_monotonic(), price = HOUR_NS / (int64_t)webhook->per_hour;
+    webhook->allowance += now - webhook->allowance_ns;
+    webhook->allowance = webhook->allowance < HOUR_NS ? webhook->allowance : HOUR_NS;
+    webhook->allowance_ns = now;
+    if (webhook->allowance < price) {
+        return false;
+    }
+    webhook->allowance -= price;
+    return true;
+}
+
+/* ---- a notification ---- */
+
+static const char *device_of(const et_message *message)
+{
+    for (size_t i = 0; i < message->origin->n_tags; i++) {
+        if (strcmp(message->origin->tags[i]->key, "device") == 0) {
+            return message->origin->tags[i]->value;
+        }
+    }
+    return message->origin->host;
+}
+
+/* {"id" ... } of the list of incidents, and what a person needs. Chat programs show "text". */
+static void write_body(const struct et_webhook *webhook, const et_message *message, int64_t received_ns,
+                       struct et_buf *out)
+{
+    struct et_buf link = {0}, text = {0};
+    et_buf_printf(&link, "%s/#view=incidents&range=all&incident=%016llx", webhook->link,
+                  (unsigned long long)message->timeline->incident);
+    et_buf_printf(&text, "%s %s in %s on %s: %s", et_incident_cause((int)message->timeline->cause),
+                  message->timeline->name, message->origin->service, device_of(message), link.data);
+    et_incident_summary(message, received_ns, out);
+    out->size--; /* the final brace */
+    et_json_clean_field(out, "device", device_of(message));
+    et_json_clean_field(out, "link", link.data);
+    et_json_clean_field(out, "text", text.data);
+    et_buf_printf(out, ",\"not_told\":%llu}\n", (unsigned long long)webhook->unsaid);
+    et_buf_free(&link);
+    et_buf_free(&text);
+}
+
+static bool is_worth_a_retry(long status)
+{
+    return status == 0 || status == 408 || status == 429 || status >= 500;
+}
+
+static void report(struct et_webhook *webhook, const struct et_relay_reply *reply, bool sent)
+{
+    if (!sent && !webhook->failing) {
+        et_error("webhook: %s is not told of incidents: %s%ld%s", webhook->to,
+                 reply->words.size ? reply->words.data : "", reply->status, reply->status ? "" : ", no answer");
+    } else if (sent && webhook->failing) {
+        et_error("webhook: %s is told of incidents again", webhook->to);
+    }
+    webhook->failing = !sent;
+}
+
+/* Returns false when the thread must end. */
+static bool post(struct et_webhook *webhook, const struct et_buf *body)
+{
+    bool going = true, sent = false;
+    for (unsigned i = 0; i < TRIES && going && !sent; i++) {
+        struct et_relay_reply reply = {0};
+        et_relay_http_post(webhook->http, body, "application/json", false, &webhook->stop, &reply);
+        sent = reply.status >= 200 && reply.status < 300;
+        bool last = sent || i + 1 == TRIES || !is_worth_a_retry(reply.status);
+        int64_t after = reply.retry_after_s > RETRY_AFTER_MOST_S ? RETRY_AFTER_MOST_S : reply.retry_after_s;
+        if (last && !atomic_load(&webhook->stop)) {
+            report(webhook, &reply, sent);
+        }
+        i = last ? TRIES : i;
+        going = et_pause_wait(&webhook->pause, last ? 0 : (after ? after : (int64_t)1 << (2 * i)) * SECOND_NS);
+        et_buf_free(&reply.words);
+    }
+    (void)atomic_fetch_add(&webhook->counts[sent ? SENT : FAILED], 1);
+    return going;
+}
+
+static bool notify(struct et_webhook *webhook, const struct et_incident_row *row)
+{
+    const char *why;
+    struct et_buf body = {0};
+    et_message *message = et_message_decode(row->message, row->size, &why);
+    bool going = true;
+    if (message && message->timeline && message->origin && take_allowance(webhook)) {
+        write_body(webhook, message, row->received_ns, &body);
+        webhook->unsaid = 0;
+        going = post(webhook, &body);
+    } else if (message && message->timeline && message->origin) {
+        webhook->unsaid++;
+        (void)atomic_fetch_add(&webhook->counts[SUPPRESSED], 1);
+    }
+    if (message) {
+        et_message_free(message);
+    }
+    et_buf_free(&body);
+    return going;
+}
+
+/* ---- the thread ---- */
+
+/* A copy of the next incident behind the cursor: the store is given back before somebody is told. */
+struct next {
+    struct et_incident_row row;
+    void *message;
+    int64_t id;
+};
+
+static bool keep_row(void *context, const struct et_incident_row *row)
+{
+    struct next *next = context;
+    next->row = *row;
+    next->row.message = next->message = et_alloc(row->size + 1, 1);
+    memcpy(next->message, row->message, row->size);
+    next->id = row->id;
+    return true;
+}
+
+static void *webhook_thread(void *context)
+{
+    struct et_webhook *webhook = context;
+    bool going = true;
+    while (going) {
+        struct next next = {0};
+        struct et_store *store = et_server_read(webhook->server, NULL);
+        (void)et_store_incident_after(store, webhook->cursor, keep_row, &next);
+        et_server_read_done(webhook->server, store);
+        if (next.message) {
+            webhook->cursor = next.id;
+            going = notify(webhook, &next.row);
+        } else {
+            going = et_pause_wait(&webhook->pause, LOOK_NS);
+        }
+        free(next.message);
+    }
+    return NULL;
+}
+
+/* ---- for others ---- */
+
+static char *copy(const char *text)
+{
+    return text ? et_strdup(text) : NULL;
+}
+
+static char *without_path(const char *url)
+{
+    const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
+    size_t size = strcspn(host, "/?#");
+    struct et_buf out = {0};
+    if (at && at < host + size) { /* a password */
+        size -= (size_t)(at + 1 - host);
+        host = at + 1;
+    }
+    et_buf_printf(&out, "%.*s", (int)size, host);
+    return out.data;
+}
+
+static bool webhook_open(struct et_webhook *webhook, struct et_buf *why)
+{
+    struct et_store *store = et_server_read(webhook->server, NULL);
+    webhook->cursor = et_store_incident_last(store);
+    et_server_read_done(webhook->server, store);
+    webhook->target = (struct et_relay_target){
+        .url = webhook->url, .token_file = webhook->token_file, .ca = webhook->ca, .timeout_s = TIMEOUT_S};
+    webhook->http = et_relay_http_new(&webhook->target, why);
+    bool started = webhook->http && pthread_create(&webhook->thread, NULL, webhook_thread, webhook) == 0;
+    et_buf_text(why, started || why->size ? "" : "no thread");
+    return started;
+}
+
+static void webhook_free(struct et_webhook *webhook)
+{
+    et_relay_http_free(webhook->http);
+    et_pause_destroy(&webhook->pause);
+    free(webhook->url);
+    free(webhook->token_file);
+    free(webhook->ca);
+    free(webhook->link);
+    free(webhook->to);
+    free(webhook);
+}
+
+struct et_webhook *et_webhook_start(struct et_server *server, const struct et_webhook_config *config, bool *failed)
+{
+    struct et_buf why = {0};
+    *failed = false;
+    if (!config || !config->url) {
+        return NULL;
+    }
+    struct et_webhook *webhook = et_alloc(1, sizeof *webhook);
+    *webhook = (struct et_webhook){.server = server,
+                                   .url = et_strdup(config->url),
+                                   .token_file = copy(config->token_file),
+                                   .ca = copy(config->ca),
+                                   .link = et_strdup(config->link ? config->link : et_server_url(server)),
+                                   .to = without_path(config->url),
+                                   .per_hour = config->per_hour ? config->per_hour : 1,
+                                   .allowance = HOUR_NS,
+                                   .allowance_ns = et_monotonic()};
+    et_pause_init(&webhook->pause);
+    *failed = !webhook_open(webhook, &why);
+    if (*failed) {
+        et_error("webhook: %s", why.data);
+        webhook_free(webhook);
+    }
+    et_buf_free(&why);
+    return *failed ? NULL : webhook;
+}
+
+void et_webhook_stop(struct et_webhook *webhook)
+{
+    if (webhook) {
+        atomic_store(&webhook->stop, true);
+        et_pause_stop(&webhook->pause);
+        pthread_join(webhook->thread, NULL);
+        webhook_free(webhook);
+    }
+}
+
+void et_webhook_metrics(struct et_webhook *webhook, struct et_buf *out)
+{
+    if (!webhook) {
+        return;
+    }
+    et_metrics_family(out, "edgeprof_webhook_total", "counter",
+                      "Incidents of which the webhook was told, was not told after some tries, or above its rate.");
+    for (enum result result = 0; result < RESULTS; result++) {
+        et_metrics_sample(out, "edgeprof_webhook_total", "result", result_names[result], NULL);
+        et_metrics_number(out, atomic_load(&webhook->counts[result]));
+    }
+}
