@@ -27,6 +27,8 @@
 extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
 /* These kinds; bit 0: each record has its time. Written before ep_start(). */
 extern uint32_t ep_history_kinds;
+/* Of these the kinds of events that are in no profile. Written by the collect thread. */
+extern atomic_uint ep_history_alone;
 #define EP_HISTORY_SHIFT         16
 #define EP_KIND_BIT_EITHER(bits) ((bits) | (bits) << EP_HISTORY_SHIFT)
 

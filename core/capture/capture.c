@@ -115,6 +115,16 @@ void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_c
     (void)record_event(ep, work, context, tid, 0, event);
 }
 
+/* What only the history wants would not have been in a profile. */
+int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+{
+    if (!(atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind)))
+        (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
+    ep_collect_wake(ep);
+    return -ENOSPC;
+}
+
 /* end: the frame that shows it, or 0: the balance of residuals. */
 static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
 {

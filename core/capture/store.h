@@ -36,13 +36,8 @@ static inline void store_event(atomic_uintptr_t *payload, const struct ep_hook_e
     store_word(&payload[EP_WORD_TOKEN], event->token);
 }
 
-static inline int record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
-{
-    (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
-    ep_collect_wake(ep);
-    return -ENOSPC;
-}
+/* Counts a loss and returns -ENOSPC. Context: signal. */
+int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value);
 
 /* Arguments of a record. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
 struct record_args {
@@ -76,7 +71,7 @@ static inline __attribute__((always_inline)) int record_begin(const struct recor
     record->most = record->words + EP_MAX_DEPTH;
     record->at = ep_ring_reserve(&ep->ring, record->most, &record->wake);
     if (record->at < 0)
-        return record_lost(ep, (enum ep_kind)(record->info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
+        return ep_record_lost(ep, (enum ep_kind)(record->info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
     record->payload = ep_ring_payload(&ep->ring, record->at);
     stack->pc = record->payload + record->words;
     ep_unwind(&ep->unwinder, context, stack);

@@ -217,6 +217,12 @@ static void mark_own(const struct ep *ep, const struct ep_record *record, struct
         sample->frame = EP_FRAME_EDGEPROF;
 }
 
+/* Such samples are in no profile, so no loss of the profile either. */
+static bool is_of_history(enum ep_kind kind)
+{
+    return atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind);
+}
+
 /* The node of the record's leaf; creates its path from the root. */
 static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const struct sample *sample)
 {
@@ -233,7 +239,7 @@ static unsigned leaf_node(struct ep *ep, const struct ep_record *record, const s
     if (room && sample->type)
         room =
             ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->unwinder.modules, sample->type, &ep->module_hint));
-    if (!room)
+    if (!room && !is_of_history(sample->kind))
         ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
     return node;
 }
@@ -382,7 +388,8 @@ static void collect_losses(struct ep *ep)
         uint64_t value = take_wide(&ep->lost_value[kind]);
         if (!value)
             continue;
-        add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
+        if (!is_of_history((enum ep_kind)kind))
+            add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
         ep_rates_note(ep, (enum ep_kind)kind, value);
         if (kind == EP_KIND_ALLOC && ep_live)
             ep_live->miss(value);

@@ -128,21 +128,23 @@ static bool history_add(struct ep *ep, const struct ep_record *record, unsigned 
         .tid = (uint32_t)record->words[EP_WORD_TID],
         .node = node,
     };
-    bool dump = sample.kind == EP_KIND_THREAD;
+    const bool dump = sample.kind == EP_KIND_THREAD;
+    const bool alone = dump ? ep->snapshot_for == EP_SNAPSHOT_HISTORY
+                            : (atomic_load(&ep_history_alone) & EP_KIND_BIT(sample.kind)) != 0;
 
     run_begin(ep);
     if (!dump && sample.kind != EP_KIND_CPU && !is_wanted(ep, &sample))
-        return false;
+        return alone;
     sample.value_ns = dump ? 0 : value_of(record, sample.kind);
     sample.tick = tick_of(record);
     if (sample.kind == EP_KIND_WAIT && sample.value_ns < WAIT_LEAST)
-        return false;
+        return alone;
     if (has_room(sample.kind == EP_KIND_CPU ? EP_PAST_CPU : EP_PAST_EVENTS))
         ep_past_add(&ep->tree, &sample);
     else
         incident.missing++;
     ep_watch_sample(&sample);
-    return dump && ep->snapshot_for == EP_SNAPSHOT_HISTORY;
+    return alone;
 }
 
 /* ---- an incident ---- */
@@ -268,9 +270,23 @@ static void incident_go_on(struct ep *ep, uint64_t now)
         incident_end(false);
 }
 
+/* An event of waiting may be one of a lock. */
+static void alone_set(const struct ep *ep)
+{
+    uint32_t of_profile = ep->kinds | EP_KIND_BIT(EP_KIND_CPU);
+
+    if (ep->kinds & EP_KIND_BIT(EP_KIND_LOCK))
+        of_profile |= EP_KIND_BIT(EP_KIND_WAIT);
+    uint32_t of_history = ep_history_kinds & EP_KINDS_ALL;
+    if (of_history & EP_KIND_BIT(EP_KIND_LOCK))
+        of_history |= EP_KIND_BIT(EP_KIND_WAIT);
+    atomic_store(&ep_history_alone, of_history & ~of_profile);
+}
+
 static void history_round(struct ep *ep, uint64_t now)
 {
     run_begin(ep);
+    alone_set(ep);
     uint64_t spans = ep_triggers_look(now), watch = ep_watch_look(now);
     triggers_take(ep, now);
     incident_go_on(ep, now);
@@ -318,6 +334,7 @@ int ep_incident_start(const struct ep_incident_config *config)
         return ep_refuse(-EALREADY, "incidents: the profiler runs; call ep_incident_start() before ep_start()");
     ep_history = NULL;
     ep_history_kinds = 0;
+    atomic_store(&ep_history_alone, 0);
     atomic_store(&ep_trigger_limits.on, false);
     if (!config)
         return 0;

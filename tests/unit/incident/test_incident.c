@@ -218,6 +218,40 @@ static void test_waits_of_the_history(void **state)
     assert_int_equal(ep_kinds_get(), 0);
 }
 
+static uint64_t waits_lost(uint32_t kinds, uint64_t *value)
+{
+    struct ep_stats after;
+
+    begin((struct ep_incident_config){.tail_ms = 100});
+    if (kinds)
+        assert_int_equal(ep_kinds_change(kinds, 0), 0);
+    pass(0);
+    for (unsigned i = 0; i < 1000; i++) /* more than the ring holds */
+        wait_for(300 * MS, 72);
+    pass(0);
+    ticks(10, 71);
+    assert_int_equal(ep_stats_get(&after), 0);
+    assert_true(after.exact + after.gap + after.cut >= after.samples);
+    if (!kinds)
+        assert_int_equal(after.exact + after.gap + after.cut, after.samples);
+    end();
+    *value = receiver.kind_value[EP_KIND_WAIT] + receiver.kind_value[EP_KIND_LOCK];
+    return after.lost_count[EP_LOSS_RING_FULL];
+}
+
+/* Waits of the history alone that found no room are no loss of the profile, and not in it. */
+static void test_losses_of_the_history(void **state)
+{
+    uint64_t value;
+
+    (void)state;
+    assert_int_equal(waits_lost(0, &value), 0);
+    assert_int_equal(value, 0);
+    assert_true(waits_lost(EP_KIND_BIT(EP_KIND_WAIT), &value) > 100);
+    assert_true(value == 1000ull * 300 * MS);
+    assert_true(waits_lost(EP_KIND_BIT(EP_KIND_LOCK), &value) > 100); /* each could have been a lock */
+}
+
 /* While the link is down the history stays as it was, and the newest samples of before are kept. */
 static void test_frozen(void **state)
 {
@@ -394,6 +428,14 @@ static void test_wrong(void **state)
     ep_sim.environment = environment;
     assert_int_equal(ep_incident_from_env(&from), 1);
     assert_true(from.span_ms == 250 && from.memory_bytes == 64 << 20 && from.heartbeat_ms == 15000 && from.gc_ms == 7);
+    static const char *const inherited[] = {"WATCHDOG_USEC=30000000", "WATCHDOG_PID=71", NULL};
+    ep_sim.environment = inherited;
+    for (unsigned own = 0; own < 2; own++) {
+        ep_sim.identity.pid = 70 + own;
+        from.heartbeat_ms = 0;
+        assert_int_equal(ep_incident_from_env(&from), 0);
+        assert_int_equal(from.heartbeat_ms, own ? 15000 : 0);
+    }
     static const char *const bad[] = {"EDGEPROF_INCIDENT_LIMITS=spam=250", NULL};
     ep_sim.environment = bad;
     assert_int_equal(ep_incident_from_env(&from), -EINVAL);
@@ -417,6 +459,7 @@ static void test_more_threads_than_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_losses_of_the_history),
         cmocka_unit_test(test_more_threads_than_places),
         cmocka_unit_test(test_before_and_after),
         cmocka_unit_test(test_waits_of_the_history),
