@@ -84,7 +84,7 @@ def test_each_is_told_once(serve, folder, start_server):
     assert body["link"] == "https://profiles.example.org/#view=incidents&range=all&incident=0000000000000005" and body["link"] in body["text"], "a link to the page"
     assert [one["device"] for *_, one in ear.heard] == ["pi-7", "pi-8"], "in their order"
     assert wait_until(lambda: counts(server)["sent"] == 2), "counted"
-    time.sleep(2.5)  # it looks every two seconds
+    time.sleep(1.5)  # it looks every second
     assert len(ear.heard) == 2, "a second part is no second incident"
     assert server.stop() == 0
     assert SECRET not in server.stderr(), "the URL may be a secret"

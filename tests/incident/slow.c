@@ -2,7 +2,7 @@
  * A service with one slow request in 10,000, for the reason that its argument names: lock, sleep, cpu or disk. After
  * each slow request it waits until the incident is on its way, so that nothing here depends on the machine's speed.
  *
- *   slow REASON SLOW_REQUESTS
+ *   slow REASON SLOW_REQUESTS [TAIL_MS]
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ static uint64_t now_ns(clockid_t clock)
 
 static void pause_ms(unsigned ms)
 {
-    const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+    const struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
 
     (void)nanosleep(&time, NULL);
 }
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
         return 2;
     incident.gap_ms = 1;
     incident.per_day = 1000;
-    incident.tail_ms = 100;
+    incident.tail_ms = argc > 3 ? (uint32_t)atoi(argv[3]) : 100;
     if (ep_incident_start(&incident) != 0 || ep_start(&config) != 0) {
         fprintf(stderr, "%s\n", ep_start_error());
         return 1;

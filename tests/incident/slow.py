@@ -143,7 +143,8 @@ def check_firefox(reason, incident, profile):
 
 
 def run(reason, requests, endpoint, **more):
-    done = subprocess.run([*emulator, slow, reason, str(requests)], capture_output=True, text=True, timeout=300,
+    # Emulators let no thread read the stack of another, so a wait is recorded when it ends.
+    done = subprocess.run([*emulator, slow, reason, str(requests), *(['2000'] if emulator else [])], capture_output=True, text=True, timeout=300,
                           env={'EDGEPROF_ENDPOINT': endpoint, 'EDGEPROF_SERVICE': reason, 'TMPDIR': str(folder), **more})
     check(done.returncode == 0 and not done.stdout, f'{reason}: {done.returncode} {done.stdout} {done.stderr}')
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { PER_HOUR = 20, PER_HOUR_MOST = 3600, TRIES = 3, TIMEOUT_S = 10, RETRY_AFTER_MOST_S = 60 };
-static const int64_t SECOND_NS = 1000000000, LOOK_NS = 2000000000, HOUR_NS = INT64_C(3600) * 1000000000;
+static const int64_t SECOND_NS = 1000000000, LOOK_NS = 1000000000, HOUR_NS = INT64_C(3600) * 1000000000;
 
 enum result { SENT, FAILED, SUPPRESSED, RESULTS };
 static const char *const result_names[RESULTS] = {"sent", "failed", "suppressed"};
