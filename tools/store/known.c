@@ -56,14 +56,18 @@ static uint64_t hash_entry(const struct et_known_entry *entry)
                                : entry->key.text.hash;
 }
 
+static uint32_t upper_half(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32);
+}
+
 static bool is_name(const struct et_known_half *half, const struct et_known_entry *entry,
-                    const struct et_known_name *name, uint64_t hash)
+                    const struct et_known_name *name)
 {
     if (!name->bytes) {
         return entry->size == PAIR && entry->key.pair.second == name->second && entry->key.pair.first == name->first;
     }
-    return entry->size == name->size && entry->key.text.hash == hash &&
-           memcmp(half->texts.data + entry->key.text.at, name->bytes, name->size) == 0;
+    return entry->size == name->size && memcmp(half->texts.data + entry->key.text.at, name->bytes, name->size) == 0;
 }
 
 /* The entry of the name; NULL: it has none. */
@@ -71,9 +75,9 @@ static struct et_known_entry *find_entry(const struct et_known_half *half, const
                                          uint64_t hash)
 {
     size_t mask = half->slot_count - 1;
-    for (size_t i = (size_t)hash & mask; half->slot_count && half->slots[i]; i = (i + 1) & mask) {
-        struct et_known_entry *entry = &half->entries[half->slots[i] - 1];
-        if (is_name(half, entry, name, hash)) {
+    for (size_t i = (size_t)hash & mask; half->slot_count && half->slots[i].number; i = (i + 1) & mask) {
+        struct et_known_entry *entry = &half->entries[half->slots[i].number - 1];
+        if (half->slots[i].upper == upper_half(hash) && is_name(half, entry, name)) {
             return entry;
         }
     }
@@ -82,11 +86,12 @@ static struct et_known_entry *find_entry(const struct et_known_half *half, const
 
 static void place_entry(struct et_known_half *half, size_t number)
 {
-    size_t mask = half->slot_count - 1, i = (size_t)hash_entry(&half->entries[number]) & mask;
-    while (half->slots[i]) {
+    uint64_t hash = hash_entry(&half->entries[number]);
+    size_t mask = half->slot_count - 1, i = (size_t)hash & mask;
+    while (half->slots[i].number) {
         i = (i + 1) & mask;
     }
-    half->slots[i] = (uint32_t)number + 1;
+    half->slots[i] = (struct et_known_slot){.number = (uint32_t)number + 1, .upper = upper_half(hash)};
 }
 
 static void grow_slots(struct et_known_half *half)
@@ -103,17 +108,17 @@ static void grow_slots(struct et_known_half *half)
 static void remove_last(struct et_known_half *half)
 {
     size_t mask = half->slot_count - 1, hole = (size_t)hash_entry(&half->entries[half->count - 1]) & mask;
-    while (half->slots[hole] != half->count) {
+    while (half->slots[hole].number != half->count) {
         hole = (hole + 1) & mask;
     }
-    for (size_t i = (hole + 1) & mask; half->slots[i]; i = (i + 1) & mask) {
-        size_t home = (size_t)hash_entry(&half->entries[half->slots[i] - 1]) & mask;
+    for (size_t i = (hole + 1) & mask; half->slots[i].number; i = (i + 1) & mask) {
+        size_t home = (size_t)hash_entry(&half->entries[half->slots[i].number - 1]) & mask;
         if (((i - home) & mask) >= ((i - hole) & mask)) {
             half->slots[hole] = half->slots[i];
             hole = i;
         }
     }
-    half->slots[hole] = 0;
+    half->slots[hole] = (struct et_known_slot){0};
     half->count--;
 }
 
@@ -148,14 +153,34 @@ static void add_entry(struct et_known *known, const struct et_known_name *name, 
     place_entry(half, half->count++);
 }
 
+static int64_t take_found(struct et_known_half *half, const struct et_known_entry *entry)
+{
+    half->next = (size_t)(entry - half->entries) + 1;
+    return entry->id;
+}
+
+static bool is_next(const struct et_known_half *half, const struct et_known_name *name)
+{
+    return half->next < half->count && is_name(half, &half->entries[half->next], name);
+}
+
 int64_t et_known_find(struct et_known *known, const struct et_known_name *name)
 {
-    uint64_t hash = hash_name(name);
-    const struct et_known_entry *entry = find_entry(&known->half[0], name, hash);
-    if (!entry && (entry = find_entry(&known->half[1], name, hash))) {
-        add_entry(known, name, hash, entry->id);
+    struct et_known_half *half = known->half;
+    if (is_next(&half[0], name)) {
+        return half[0].entries[half[0].next++].id;
     }
-    return entry ? entry->id : 0;
+    uint64_t hash = hash_name(name);
+    const struct et_known_entry *entry = find_entry(&half[0], name, hash);
+    if (entry) {
+        return take_found(&half[0], entry);
+    }
+    entry = is_next(&half[1], name) ? &half[1].entries[half[1].next] : find_entry(&half[1], name, hash);
+    if (!entry) {
+        return 0;
+    }
+    add_entry(known, name, hash, entry->id);
+    return take_found(&half[1], entry);
 }
 
 void et_known_note(struct et_known *known, const struct et_known_name *name, int64_t id)

@@ -2,6 +2,9 @@
  * Ids of rows that the writer has looked up or added, by the columns that make a row unique. Without it, SQLite looks
  * up the same nodes and frames for every profile.
  *
+ * Names come in the order of stacks, each profile again in nearly the same one. So the name after the last one is
+ * compared first, which needs no hash and reads memory in order.
+ *
  * Bounded: the names are in two halves. New names, and names used again, go to the first half. When it is full, it
  * replaces the second one at the start of a transaction, so names that nobody uses leave. What a transaction noted is
  * forgotten when it is rolled back. All is forgotten when rows are deleted, or when another process has written to the
@@ -21,12 +24,19 @@ struct et_known_name {
     int64_t first, second;
 };
 
+/* The upper half of the hash makes it unlikely that the entry of another name is read. */
+struct et_known_slot {
+    uint32_t number; /* of the entry + 1; 0: free */
+    uint32_t upper;
+};
+
 struct et_known_half {
     struct et_known_entry *entries; /* in the order in which they came */
     size_t count, capacity;
-    uint32_t *slots; /* hash table of the entries: index + 1; 0: free */
+    struct et_known_slot *slots; /* hash table of the entries */
     size_t slot_count;
     struct et_buf texts;
+    size_t next; /* entry after the one that was found last; compared first */
 };
 
 /* Zeroed: empty. */
