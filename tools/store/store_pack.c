@@ -25,14 +25,16 @@ static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_c
 {
     char key[96];
     uint64_t fields[] = {(uint64_t)context->labels, context->span_id, context->trace_high, context->trace_low};
-    bool any = fields[0] || fields[1] || fields[2] || fields[3];
+    if (!(fields[0] | fields[1] | fields[2] | fields[3])) {
+        return 0;
+    }
     snprintf(key, sizeof key, "%llx.%llx.%llx.%llx", (unsigned long long)fields[0], (unsigned long long)fields[1],
              (unsigned long long)fields[2], (unsigned long long)fields[3]);
     if (stacks->known.count == 0) {
         et_intern(&stacks->known, "");
     }
     size_t before = stacks->known.count;
-    uint32_t index = any ? et_intern(&stacks->known, key) : 0;
+    uint32_t index = et_intern(&stacks->known, key);
     for (size_t i = 0; stacks->known.count != before && i < 4; i++) {
         et_varint_put(&stacks->contexts, fields[i]);
     }
