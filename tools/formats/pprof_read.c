@@ -1,5 +1,6 @@
 /* See pprof_read.h: the reading half; pprof_write.c has the other. Decoding has a memory budget. */
 #include "tools/formats/pprof_read.h"
+#include "tools/formats/pprof_wire.h"
 #include "tools/formats/protobuf_budget.h"
 #include "tools/lib/hash.h"
 #include "tools/lib/labels.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t DECODE_BUDGET = (size_t)256 << 20;
+static const size_t DECODE_BUDGET = (size_t)192 << 20;
 
 enum {
     SAMPLE_TYPES_MAX = ET_PPROF_KINDS,
@@ -211,35 +212,26 @@ static const char *check_pprof(const et_pprof *pprof)
     return wrong;
 }
 
-static et_pprof *unpack(ProtobufCAllocator *allocator, const void *bytes, size_t size, const char **why)
-{
-    et_pprof *pprof = size ? perftools__profiles__profile__unpack(allocator, size, bytes) : NULL;
-    if (!pprof) {
-        *why = "not a pprof profile";
-    }
-    return pprof;
-}
+static const char NOT_PPROF[] = "not a pprof profile";
 
 et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
 {
     size_t left = DECODE_BUDGET;
     ProtobufCAllocator allocator = et_budget_allocator(&left);
-    et_pprof *pprof = unpack(&allocator, bytes, size, why);
-    const char *wrong = pprof ? check_pprof(pprof) : NULL;
-    if (wrong) {
-        *why = wrong;
+    et_pprof *pprof = size ? perftools__profiles__profile__unpack(&allocator, size, bytes) : NULL;
+    const char *wrong = pprof ? check_pprof(pprof) : NOT_PPROF;
+    *why = wrong ? wrong : *why;
+    if (wrong && pprof) {
         et_pprof_free(pprof);
-        return NULL;
     }
-    return pprof;
+    return wrong ? NULL : pprof;
 }
 
 et_pprof *et_pprof_decode_in(struct et_arena *arena, const void *bytes, size_t size, const char **why)
 {
     arena->left = DECODE_BUDGET;
-    ProtobufCAllocator allocator = et_arena_allocator(arena);
-    et_pprof *pprof = unpack(&allocator, bytes, size, why);
-    const char *wrong = pprof ? check_pprof(pprof) : NULL;
+    et_pprof *pprof = size ? et_pprof_unpack(arena, bytes, size) : NULL;
+    const char *wrong = pprof ? check_pprof(pprof) : NOT_PPROF;
     *why = wrong ? wrong : *why;
     return wrong ? NULL : pprof;
 }

@@ -29,6 +29,7 @@ ProtobufCAllocator et_budget_allocator(size_t *left)
 
 struct et_arena_block {
     struct et_arena_block *next;
+    size_t room;
     max_align_t first;
 };
 
@@ -49,7 +50,7 @@ static void *arena_alloc(void *data, size_t size)
         if (!block) {
             return NULL;
         }
-        block->next = arena->blocks;
+        *block = (struct et_arena_block){.next = arena->blocks, .room = room};
         arena->blocks = block;
         arena->at = (char *)&block->first;
         arena->room = room;
@@ -70,6 +71,20 @@ static void arena_free_piece(void *data, void *memory)
 ProtobufCAllocator et_arena_allocator(struct et_arena *arena)
 {
     return (ProtobufCAllocator){.alloc = arena_alloc, .free = arena_free_piece, .allocator_data = arena};
+}
+
+void et_arena_reset(struct et_arena *arena)
+{
+    enum { KEPT = 64 << 10 };
+    struct et_arena_block *last = arena->blocks;
+    if (!last || last->room > KEPT) {
+        et_arena_free(arena);
+        return;
+    }
+    struct et_arena older = {.blocks = last->next};
+    et_arena_free(&older);
+    last->next = NULL;
+    *arena = (struct et_arena){.blocks = last, .at = (char *)&last->first, .room = last->room, .size = last->room};
 }
 
 void et_arena_free(struct et_arena *arena)

@@ -22,5 +22,7 @@ struct et_arena {
 /* The message is valid until et_arena_free(); nothing else frees it. */
 ProtobufCAllocator et_arena_allocator(struct et_arena *arena);
 void et_arena_free(struct et_arena *arena);
+/* The same for the next message: keeps a block if it is small. */
+void et_arena_reset(struct et_arena *arena);
 
 #endif

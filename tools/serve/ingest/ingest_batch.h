@@ -3,6 +3,7 @@
 #define ET_INGEST_BATCH_H
 
 #include "tools/formats/otlp_read.h"
+#include "tools/formats/protobuf_budget.h"
 #include "tools/lib/json_read.h"
 #include "tools/serve/ingest/ingest.h"
 #include "tools/serve/ingest/push_request.h"
@@ -17,6 +18,7 @@ struct et_batch_item {
 struct et_batch {
     struct et_batch_item *items;
     size_t count, capacity;
+    struct et_arena arena; /* for decoding a pprof */
 };
 
 /* Service and times of profiles. A time is 0 when the sender does not send it. */

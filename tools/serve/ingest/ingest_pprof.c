@@ -34,6 +34,7 @@ void et_batch_free(struct et_batch *batch)
 {
     truncate_batch(batch, 0);
     free(batch->items);
+    et_arena_free(&batch->arena);
     *batch = (struct et_batch){0};
 }
 
@@ -65,10 +66,9 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
     size_t before = batch->count;
-    struct et_arena arena = {0};
-    et_pprof *pprof = et_pprof_decode_in(&arena, bytes, size, &why);
+    et_pprof *pprof = et_pprof_decode_in(&batch->arena, bytes, size, &why);
     if (!pprof) {
-        et_arena_free(&arena);
+        et_arena_reset(&batch->arena);
         return why;
     }
     struct time_range times = find_times(pprof, source);
@@ -84,7 +84,7 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     if (why) {
         truncate_batch(batch, before);
     }
-    et_arena_free(&arena);
+    et_arena_reset(&batch->arena);
     return why;
 }
 
