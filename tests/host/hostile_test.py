@@ -25,7 +25,7 @@ from harness import Server
 
 NOW = 1_700_000_000
 MIB = 1 << 20
-MEMORY_MIB = 400  # the most that the shipped program may ever have had
+MEMORY_MIB = 256  # the most that the shipped program may ever have had
 PUSH, PROTO = "/push.v1.PusherService/Push", {"Content-Type": "application/proto"}
 REFUSED = {400, 403, 404, 405, 409, 411, 413, 414, 415, 422, 429, 431, 501, 503}
 

@@ -9,6 +9,11 @@
 enum { CHUNK = 65536, MAGIC = 2 };
 static const char MAGIC_BYTES[] = "\037\213";
 
+bool et_is_gzip(const void *bytes, size_t size)
+{
+    return size >= MAGIC && memcmp(bytes, MAGIC_BYTES, MAGIC) == 0;
+}
+
 struct et_inflater {
     et_inflated *write;
     void *context;
@@ -78,7 +83,7 @@ struct et_inflater *et_inflater_new(size_t limit, et_inflated *write, void *cont
 /* By the first bytes, which it adds. */
 static int decide(struct et_inflater *inflater)
 {
-    bool gzip = inflater->head_size == MAGIC && memcmp(inflater->head, MAGIC_BYTES, MAGIC) == 0;
+    bool gzip = et_is_gzip(inflater->head, inflater->head_size);
     if (gzip && inflateInit2(&inflater->stream, 15 + 16) != Z_OK) {
         return -EBADMSG;
     }
@@ -124,7 +129,7 @@ static int append(void *context, const void *bytes, size_t size)
 
 int et_gunzip(const void *bytes, size_t size, size_t limit, struct et_buf *out)
 {
-    if (size < MAGIC || memcmp(bytes, MAGIC_BYTES, MAGIC) != 0) {
+    if (!et_is_gzip(bytes, size)) {
         et_buf_add(out, bytes, size);
         return size > limit ? -EFBIG : 0;
     }

@@ -4,6 +4,9 @@
 
 #include "tools/lib/util.h"
 
+/* By the first two bytes. */
+bool et_is_gzip(const void *bytes, size_t size);
+
 /* Appends the inflated bytes; appends bytes that are not gzip unchanged. Returns 0, -EFBIG (more than limit bytes) or
  * -EBADMSG. */
 int et_gunzip(const void *bytes, size_t size, size_t limit, struct et_buf *out);

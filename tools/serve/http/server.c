@@ -27,7 +27,7 @@
 /* DECODED: what an inflated body becomes, times its size. */
 enum { READERS = 4, GROUP_MS = 100, DECODED = 6, DEFLATE_AT_MOST = 1032 };
 /* Bytes of all bodies that are being received; of those being inflated and decoded; of files that sinks write. */
-static const size_t RECEIVING = (size_t)256 << 20, WORKING = (size_t)512 << 20, FILES = (size_t)1 << 30;
+static const size_t RECEIVING = (size_t)128 << 20, WORKING = (size_t)192 << 20, FILES = (size_t)1 << 30;
 
 struct et_server {
     struct MHD_Daemon *daemon;
@@ -133,17 +133,42 @@ void et_body_no_room(struct et_answer *answer)
     et_answer_text(answer, 503, "busy: too many requests from other senders");
 }
 
+/* The most that the body can have when it is inflated. */
+static size_t inflated_most(const struct et_buf *body, size_t limit)
+{
+    if (!et_is_gzip(body->data, body->size)) {
+        return body->size;
+    }
+    return body->size < limit / DEFLATE_AT_MOST ? body->size * DEFLATE_AT_MOST : limit;
+}
+
+/* Inflates within memory for the inflated body alone, since a bomb is never decoded. If there is no room for decoding
+ * then, it gives back what it has before it waits, so that two requests do not wait for each other. */
+static int inflate_body(const struct et_request *request, size_t limit, struct et_buf *out)
+{
+    const struct et_buf *body = &request->body;
+    struct et_memory_budget *budget = request->work->budget;
+    et_memory_reserve(budget, request->work, inflated_most(body, limit));
+    int err = et_gunzip(body->data, body->size, limit, out);
+    size_t size = err ? 0 : out->size;
+    et_memory_shrink(request->work, size);
+    if (!err && !et_memory_try_reserve(budget, request->work, size * (DECODED - 1))) {
+        et_buf_free(out);
+        et_memory_shrink(request->work, 0);
+        et_memory_reserve(budget, request->work, size * DECODED);
+        err = et_gunzip(body->data, body->size, limit, out);
+    }
+    return err;
+}
+
 int et_body(const struct et_request *request, size_t limit, struct et_buf *out, struct et_answer *answer)
 {
     if (!et_body_encoding(request, answer)) {
         return -EINVAL;
     }
-    size_t least = limit / DEFLATE_AT_MOST,
-           large = request->body.size < least ? request->body.size * DEFLATE_AT_MOST : limit;
-    et_memory_reserve(request->work->budget, request->work, large * DECODED);
-    int err = et_gunzip(request->body.data, request->body.size, limit, out);
-    et_memory_shrink(request->work, out->size * DECODED);
+    int err = inflate_body(request, limit, out);
     if (err) {
+        et_buf_free(out);
         et_body_broken(request, limit, err, answer);
     }
     return err;
