@@ -18,10 +18,10 @@ $(CRASH_DIR)/musl-linked: tests/crash/crasher.c $(BUILD)-musl/libedgeprof.a port
 	$(CC) $(CRASH_CFLAGS) $(LIBC_MUSL) -DLINKED $< $(LIBC_MUSL_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step,--wrap=ep_port_crash_write -Wl,--build-id $(EP_LDLIBS) -o $@
 ifeq ($(BOARD),host)
 .PHONY: test-crash-musl $(QEMU_BOARDS:qemu-%=test-crash-%)
-$(call test,test-crash-musl,all,300,shared,The same of a program with musl.)
+$(call test,test-crash-musl,own,300,shared,The same of a program with musl.)
 test-crash-musl: $(CRASH_DIR)/musl-plain $(CRASH_DIR)/musl-linked $(BUILD)/edgeprof
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/musl-linked --abort-cut
-$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-%),all,300,shared,The same of a program for $(b:qemu-%=%)$(comma) in qemu-user.))
+$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-%),own,300,shared,The same of a program for $(b:qemu-%=%)$(comma) in qemu-user.))
 $(QEMU_BOARDS:qemu-%=test-crash-%): test-crash-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* build/qemu-$*/tests/crash/plain build/qemu-$*/tests/crash/linked
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain build/qemu-$*/tests/crash/plain --linked build/qemu-$*/tests/crash/linked \
