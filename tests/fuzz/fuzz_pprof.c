@@ -99,6 +99,17 @@ static void one_kind(const et_pprof *pprof, const struct et_pprof_kind *kind)
     et_profile_free(profile);
 }
 
+/* The server's unpacker refuses what protobuf-c refuses, and nothing else. */
+static void decoded_in_arena(const uint8_t *data, size_t size, bool sound)
+{
+    struct et_arena arena = {0};
+    const char *why = NULL;
+    const et_pprof *pprof = et_pprof_decode_in(&arena, data, size, &why);
+
+    REQUIRE(pprof ? sound : !sound && why && why[0]);
+    et_arena_free(&arena);
+}
+
 static bool decode(const uint8_t *data, size_t size)
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
@@ -106,6 +117,7 @@ static bool decode(const uint8_t *data, size_t size)
     et_pprof *pprof = et_pprof_decode(data, size, &why);
 
     REQUIRE(pprof || (why && why[0]));
+    decoded_in_arena(data, size, pprof != NULL);
     if (!pprof)
         return false;
     size_t count = et_pprof_kinds(pprof, "mutex", kinds);
