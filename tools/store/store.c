@@ -60,7 +60,11 @@ static const char *const SQL[S_COUNT] = {
                        " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
     [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT max(id) FROM incident) - ?1 OR id <= (SELECT max(id)"
                         " FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident)"
-                        " WHERE bytes > ?2)",
+                        " WHERE bytes > ?2) OR id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id DESC)"
+                        " AS place, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident"
+                        " WHERE (service, tags, host) ="
+                        " (SELECT service, tags, host FROM incident ORDER BY id DESC LIMIT 1))"
+                        " WHERE place > ?3 OR bytes > ?4)",
     [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",

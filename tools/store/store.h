@@ -124,8 +124,14 @@ int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int
                    size_t size);
 
 /* A part of an incident, as its message came. The newest ET_INCIDENT_PARTS_MOST stay, of at most
- * ET_INCIDENT_BYTES_MOST. */
-enum { ET_INCIDENT_PARTS_MOST = 1000, ET_INCIDENT_BYTES_MOST = 64 << 20 };
+ * ET_INCIDENT_BYTES_MOST; of one device's service the newest ET_INCIDENT_PARTS_OF_ONE, of at most
+ * ET_INCIDENT_BYTES_OF_ONE: ten days of its own limits. */
+enum {
+    ET_INCIDENT_PARTS_MOST = 1000,
+    ET_INCIDENT_BYTES_MOST = 64 << 20,
+    ET_INCIDENT_PARTS_OF_ONE = 200,
+    ET_INCIDENT_BYTES_OF_ONE = 10 << 20,
+};
 struct et_incident_row {
     int64_t id; /* only for et_store_incident_after() */
     uint64_t incident;

@@ -9,8 +9,9 @@ int et_store_incident(struct et_store *store, const struct et_incident_row *row,
     int err = et_store_step(store, et_store_bind(store, S_INCIDENT_ADD, "uiibi", row->incident, (int64_t)row->part,
                                                  row->received_ns, row->message, row->size, origin));
     return err ? err
-               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "ii", (int64_t)ET_INCIDENT_PARTS_MOST,
-                                                    (int64_t)ET_INCIDENT_BYTES_MOST));
+               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "iiii", (int64_t)ET_INCIDENT_PARTS_MOST,
+                                                    (int64_t)ET_INCIDENT_BYTES_MOST, (int64_t)ET_INCIDENT_PARTS_OF_ONE,
+                                                    (int64_t)ET_INCIDENT_BYTES_OF_ONE));
 }
 
 static struct et_incident_row row_of(sqlite3_stmt *row)

@@ -651,6 +651,37 @@ static void crashes_are_bounded(void **state)
     assert_int_equal(count(store, "crash"), ET_CRASH_BYTES_MOST / (4 << 20));
 }
 
+static void incident(struct et_store *store, const char *host, size_t size)
+{
+    static uint64_t id;
+    const struct et_origin origin = {
+        .service = "svc", .tags = "", .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    const struct et_incident_row row = {.incident = ++id, .received_ns = 1, .message = et_alloc(size, 1), .size = size};
+    assert_int_equal(et_store_begin(store), 0);
+    assert_int_equal(et_store_incident(store, &row, et_store_origin(store, &origin)), 0);
+    assert_int_equal(et_store_end(store, true), 0);
+    free((void *)(uintptr_t)row.message);
+}
+
+/* The same of incidents. */
+static void incidents_are_bounded(void **state)
+{
+    struct et_store *store = *state;
+    for (int i = 0; i < 20; i++) {
+        incident(store, "quiet", 100);
+    }
+    for (int i = 0; i < 1200; i++) {
+        incident(store, "often", 100);
+    }
+    assert_int_equal(count(store, "incident WHERE host = 'often'"), ET_INCIDENT_PARTS_OF_ONE);
+    assert_int_equal(count(store, "incident WHERE host = 'quiet'"), 20);
+    for (int i = 0; i < 30; i++) {
+        incident(store, "large", 4 << 20);
+    }
+    assert_int_equal(count(store, "incident WHERE host = 'large'"), ET_INCIDENT_BYTES_OF_ONE / (4 << 20));
+    assert_int_equal(count(store, "incident WHERE host = 'quiet'"), 20);
+}
+
 int main(int argc, char **argv)
 {
     struct et_buf name = {0};
@@ -680,6 +711,7 @@ int main(int argc, char **argv)
         TEST(reads_share_a_budget),
         TEST(segments_of_queued_messages_stay),
         TEST(crashes_are_bounded),
+        TEST(incidents_are_bounded),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     et_buf_free(&name);
