@@ -24,7 +24,7 @@ PARSERS_SRC_response := tests/fuzz/fuzz_response.c $(PARSERS_HTTP)
 PARSERS_SRC_url      := tests/fuzz/fuzz_url.c $(PARSERS_HTTP)
 PARSERS_SRC_compact  := tests/fuzz/fuzz_compact.c tools/serve/ingest/ingest_compact.c tools/serve/http/scope.c $(PARSERS_STORE)
 PARSERS_SRC_pprof    := tests/fuzz/fuzz_pprof.c $(addprefix tools/serve/ingest/,ingest_pprof.c ingest_store.c) \
-                        $(addprefix tools/formats/,pprof_read.c pprof_wire.c pprof_write.c) $(PARSERS_STORE)
+                        $(addprefix tools/formats/,pprof_read.c pprof_wire.c pprof_write.c protobuf.c) $(PARSERS_STORE)
 PARSERS_SRC_otlp     := tests/fuzz/fuzz_otlp.c $(addprefix tools/serve/ingest/,ingest_otlp.c ingest_pprof.c ingest_store.c) \
                         $(addprefix tools/formats/,otlp_read.c otlp_pprof.c pprof_read.c pprof_wire.c protojson.c protobuf.c) \
                         $(addprefix tools/lib/,json_read.c json_write.c) $(PARSERS_STORE)
