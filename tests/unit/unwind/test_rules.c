@@ -148,7 +148,7 @@ static void test_entries_per_bucket(void **state)
 
 static void test_pack_round_trip(void **state)
 {
-    uint64_t word;
+    uint64_t word = 0;
 
     (void)state;
     for (int cfa = -1100; cfa < 1100; cfa++) {
