@@ -67,6 +67,7 @@ static inline bool next_field(struct wire *wire, struct field *field)
     }
     uint64_t tag = next_varint(wire, TAG_MOST), size;
     field->value = 0;
+    field->inside = (struct wire){0};
     field->number = (uint32_t)(tag >> 3);
     field->type = tag & 7;
     switch (field->type) {
