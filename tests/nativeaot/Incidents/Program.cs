@@ -34,7 +34,7 @@ internal static partial class Program
 
     private static int Main(string[] args)
     {
-        var limit = args[0] == "gc" ? PauseMs() / 2 : SlowMs * 3 / 4;
+        var limit = args[0] == "gc" ? PauseMs() / 3 : SlowMs * 3 / 4;
         var started = Profiler.Start(new ProfilerOptions
         {
             Interval = TimeSpan.FromSeconds(1),
@@ -168,7 +168,7 @@ internal static partial class Program
     [MethodImpl(MethodImplOptions.NoInlining)]
     private static void Collect() => GC.Collect(2, GCCollectionMode.Forced, true, true);
 
-    /// As many objects as a collection needs a tenth of a second for; a chain, so that no two threads share the work.
+    /// As many objects as a collection needs three twentieths of a second for; a chain, so that no two threads share the work.
     private static int PauseMs()
     {
         Node? first = null;
@@ -179,7 +179,7 @@ internal static partial class Program
             kept = first;
             Collect(); // the next ones have nothing to move
             var pause = Math.Min(CollectMs(), Math.Min(CollectMs(), CollectMs()));
-            if (pause >= 100)
+            if (pause >= 150)
                 return pause;
         }
     }
