@@ -20,10 +20,10 @@ import gateway
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 ROUNDS = 5
 REQUESTS = 100
-ARCHIVE_MOST = 2_000_000
+ARCHIVE_MOST = 2_100_000
 LOCAL_LEAST = 300  # static functions
 # A little above what the sample service grows by, of which most is code for https, pprof and names.
-MOST = {"file": 790_000, "text": 780_000, "data": 13_000, "bss": 830_000, "tls": 1_100}
+MOST = {"file": 800_000, "text": 790_000, "data": 13_000, "bss": 830_000, "tls": 1_100}
 
 
 def output(*command):
