@@ -19,6 +19,8 @@
 
 #include "memory.h"
 
+#undef mmap64 /* in musl's headers another name of mmap() */
+
 #define ARENA_BYTES 8192u
 #define MMAP2_UNIT  4096
 

@@ -28,7 +28,7 @@ CONTENT = {
                  "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb",
                  "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE",
                  *(f"usr/share/doc/edgeprof/docs/{page}.md" + (".gz" if os.path.getsize(REPOSITORY / f"docs/{page}.md") > COMPRESSED else "") for page in (
-                     "configuration", "server", "security", "http-api", "pyroscope-and-grafana", "troubleshooting")),
+                     "configuration", "opentelemetry", "server", "security", "http-api", "pyroscope-and-grafana", "troubleshooting")),
                  "usr/share/man/man1/edgeprof.1.gz", "usr/share/zsh/vendor-completions/_edgeprof"],
     "libedgeprof0": ["usr/lib/TRIPLET/libedgeprof.so.0", "usr/lib/TRIPLET/libedgeprof.so.VERSION"],
     "libedgeprof-dev": ["usr/include/TRIPLET/edgeprof.h", "usr/include/TRIPLET/edgeprof/config.h", "usr/include/TRIPLET/edgeprof/tls.h",

@@ -356,7 +356,7 @@ def test_keyboard(page):
     page.key("g")
     assert page.js("document.activeElement.id") == "chart", "G goes to the flame graph"
     page.after(lambda: page.key("r"))
-    for number, view in enumerate(("flame", "callers", "diff", "span", "devices", "crashes", "verdict", "leaks"), 1):
+    for number, view in enumerate(("flame", "callers", "diff", "span", "devices", "crashes", "incidents", "verdict", "leaks"), 1):
         if number > 1:
             page.after(lambda: page.key(str(number)))
         assert page.js("document.querySelector('#views [aria-current]').dataset.view") == view, f"{number} is a view"

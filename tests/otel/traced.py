@@ -38,7 +38,8 @@ def share(edgeprof, profile, *options):
 
 def main():
     edgeprof, preload, traced, work = sys.argv[1:5]
-    pathlib.Path(work).mkdir(parents=True, exist_ok=True)
+    work = pathlib.Path(work).resolve()  # an endpoint's path is absolute
+    work.mkdir(parents=True, exist_ok=True)
 
     def profiled(name, context, *arguments):
         profile = pathlib.Path(work, name)

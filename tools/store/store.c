@@ -58,7 +58,8 @@ static const char *const SQL[S_COUNT] = {
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT_ADD] = "INSERT INTO incident (incident, part, received_ns, service, tags, host, message)"
                        " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
-    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT max(id) FROM incident) - ?1 OR id <= (SELECT max(id)"
+    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT id FROM incident ORDER BY id DESC LIMIT 1 OFFSET ?1) "
+                        "OR id <= (SELECT max(id)"
                         " FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident)"
                         " WHERE bytes > ?2) OR id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id DESC)"
                         " AS place, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident"

@@ -57,7 +57,7 @@ $(TLS_WHOLE): $(EP_LIB) $(TLS_LIB)
 	@printf '%s\n' 'create $@' 'addlib $(EP_LIB)' 'addlib $(TLS_LIB)' save end | $(AR) -M
 check-symbols-tls: $(TLS_WHOLE)
 	@NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt --prefix ep_ __wrap_ \
-	    --data-max 4 --text-max 400000 $<
+	    otel_thread_ctx_v1 --data-max 4 --text-max 400000 $<
 
 # ---- tests ----
 
