@@ -8,14 +8,14 @@ import time
 import pytest
 
 from generate import message, module, nodes, origin, timeline
-from harness import REPOSITORY, FakeServer, wait_until
+from harness import REPOSITORY, FakeServer, deaf_port, wait_until
 
 SECOND = 10**9
 SECRET = "/services/T0/secret-path"
 
 
 class Ear:
-    """Receives notifications; `answer` gives status and headers of each."""
+    """Receives notifications; `answer` gives status and headers of each. Its body says what it was asked for."""
 
     def __init__(self, answer=lambda number: (200, {})):
         ear = self
@@ -28,8 +28,10 @@ class Ear:
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", "0")
+                words = f"Cannot POST {self.path}".encode()
+                self.send_header("Content-Length", str(len(words)))
                 self.end_headers()
+                self.wfile.write(words)
 
             def log_message(self, *arguments):
                 pass
@@ -110,7 +112,20 @@ def test_refused(serve):
         push(server, incident)
         assert wait_until(lambda: counts(server)["failed"] == incident), "failed"
     assert len(ear.heard) == 2, "no retry: the next answer would be the same"
-    assert len([line for line in server.stderr().splitlines() if "webhook" in line]) == 1, "one line for both"
+    lines = [line for line in server.stderr().splitlines() if "webhook" in line]
+    assert len(lines) == 1 and lines[0].endswith("is not told of incidents: status 404"), f"one line for both: {lines}"
+    assert SECRET not in server.stderr(), "the answer may repeat the URL"
+
+
+def test_password(start_server, folder):
+    with deaf_port() as port, open(f"{folder}/webhook.conf", "w") as file:
+        file.write((REPOSITORY / "tests/host/patient.conf").read_text() + f"\n[webhook]\nurl = http://somebody:pass@word@127.0.0.1:{port}/\n")
+        file.flush()
+        server = start_server("--config", file.name)
+        push(server, 1)
+        assert wait_until(lambda: "webhook" in server.stderr()), "said"
+    line = next(line for line in server.stderr().splitlines() if "webhook" in line)
+    assert f"webhook: 127.0.0.1:{port} is not told of incidents: " in line and "status" not in line, line
 
 
 def test_rate(serve):

@@ -110,11 +110,13 @@ static bool is_worth_a_retry(long status)
     return status == 0 || status == 408 || status == 429 || status >= 500;
 }
 
+/* The words of an answer may repeat the URL. */
 static void report(struct et_webhook *webhook, const struct et_relay_reply *reply, bool sent)
 {
-    if (!sent && !webhook->failing) {
-        et_error("webhook: %s is not told of incidents: %s%ld%s", webhook->to,
-                 reply->words.size ? reply->words.data : "", reply->status, reply->status ? "" : ", no answer");
+    if (!sent && !webhook->failing && reply->status) {
+        et_error("webhook: %s is not told of incidents: status %ld", webhook->to, reply->status);
+    } else if (!sent && !webhook->failing) {
+        et_error("webhook: %s is not told of incidents: %s", webhook->to, reply->words.data);
     } else if (sent && webhook->failing) {
         et_error("webhook: %s is told of incidents again", webhook->to);
     }
@@ -211,10 +213,11 @@ static char *copy(const char *text)
 
 static char *without_path(const char *url)
 {
-    const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
+    const char *host = strstr(url, "://") + 3;
     size_t size = strcspn(host, "/?#");
+    const char *at = memrchr(host, '@', size);
     struct et_buf out = {0};
-    if (at && at < host + size) { /* a password */
+    if (at) { /* a password, which may have one, too */
         size -= (size_t)(at + 1 - host);
         host = at + 1;
     }
