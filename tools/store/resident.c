@@ -69,10 +69,6 @@ struct et_resident *et_resident_take(struct et_residents *residents)
         return new_resident();
     }
     pthread_mutex_lock(&residents->lock);
-    if (is_large(residents->current)) {
-        drop_user(residents->current);
-        residents->current = new_resident();
-    }
     struct et_resident *taken = residents->current;
     taken->users++;
     pthread_mutex_unlock(&residents->lock);
@@ -86,6 +82,10 @@ void et_resident_release(struct et_residents *residents, struct et_resident *res
         return;
     }
     pthread_mutex_lock(&residents->lock);
+    if (resident == residents->current && is_large(resident)) {
+        drop_user(resident);
+        residents->current = new_resident();
+    }
     drop_user(resident);
     pthread_mutex_unlock(&residents->lock);
 }

@@ -36,9 +36,9 @@ struct et_resident {
     unsigned users; /* et_residents.lock */
 };
 
-/* The residents' current one, which becomes a new one when it is large; or one of the caller's own, if there are no
- * residents. */
+/* The residents' current one; or one of the caller's own, if there are no residents. */
 struct et_resident *et_resident_take(struct et_residents *residents);
+/* One that is large then is not taken again, and ends with its last user. */
 void et_resident_release(struct et_residents *residents, struct et_resident *resident);
 
 #endif
