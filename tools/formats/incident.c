@@ -1,6 +1,7 @@
 /* See incident.h. */
 #include "tools/formats/incident.h"
 #include "tools/formats/whole_message.h"
+#include "tools/lib/hash.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/kinds.h"
 
@@ -126,8 +127,7 @@ static void take_line(void *context, const char *function, const char *file, uin
 /* Two parts of an incident, and different addresses in a line, have nodes of one name: they become one call. */
 static uint32_t call_find(struct et_calls *calls, struct et_map *known, const struct et_call *call)
 {
-    uint64_t key = ((uint64_t)call->caller << 32 | call->function) * 0x9e3779b97f4a7c15u ^
-                   ((uint64_t)call->file << 32 | call->line);
+    uint64_t key = et_hash_pair((uint64_t)call->caller << 32 | call->function, (uint64_t)call->file << 32 | call->line);
     for (uint64_t *found; (found = et_map_find(known, key)) != NULL; key++) {
         if (memcmp(&calls->items[*found - 1], call, sizeof *call) == 0) {
             return (uint32_t)*found;
