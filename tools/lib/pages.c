@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Pages with smaller numbers are in a table, which has half a megabyte at most; others in a map. */
-enum { NEAR_MOST = 1 << 16 };
+/* Pages with smaller numbers are in a table, which has 4 MiB at most; others in a map. */
+enum { NEAR_MOST = 1 << 19 };
 
 void *et_pages_find_page(const struct et_pages *pages, uint64_t id)
 {

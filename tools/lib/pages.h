@@ -7,7 +7,7 @@
 
 #include "tools/lib/util.h"
 
-enum { ET_PAGE_VALUES = 512 };
+enum { ET_PAGE_VALUES = 64 };
 
 struct et_pages {
     void **near; /* by page number; NULL: not used yet */

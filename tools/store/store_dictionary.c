@@ -31,9 +31,9 @@ struct dictionary_loader {
     struct id_list {
         uint64_t *ids;
         size_t count, capacity;
-    } missing;   /* frames */
-    size_t read; /* rows that became resident */
-    size_t held; /* bytes counted in the store's budget; the profile's beyond `before` */
+    } missing;    /* frames */
+    size_t grown; /* bytes that this one has added to the resident */
+    size_t held;  /* bytes counted in the store's budget; the profile's beyond `before` */
     size_t before;
     unsigned steps; /* since the bytes were counted */
     int err;
@@ -46,11 +46,11 @@ static void note_error(struct dictionary_loader *l, int err)
 
 static void count_memory(struct dictionary_loader *l)
 {
-    enum { PAUSE = 1024, ROW = sizeof(struct et_resident_node) + sizeof(struct et_resident_frame) };
+    enum { PAUSE = 1024 };
     if (l->steps++ % PAUSE == 0) {
         size_t lists = l->missing.capacity * sizeof(uint64_t);
         note_error(l, et_store_hold(l->store, &l->held,
-                                    l->nodes.bytes + l->frames.bytes + l->modules.bytes + lists + l->read * ROW +
+                                    l->nodes.bytes + l->frames.bytes + l->modules.bytes + lists + l->grown +
                                         et_profile_memory(l->profile) - l->before));
     }
 }
@@ -81,10 +81,11 @@ static struct et_resident_node *resident_node(struct dictionary_loader *l, uint6
 
 static void put_node(struct dictionary_loader *l, uint64_t id, sqlite3_stmt *row, int first)
 {
+    size_t before = l->resident->nodes.bytes;
     struct et_resident_node *node = et_pages_at(&l->resident->nodes, id, sizeof *node);
     node->parent = sqlite3_column_int64(row, first);
     node->frame = sqlite3_column_int64(row, first + 1);
-    l->read++;
+    l->grown += l->resident->nodes.bytes - before;
     count_memory(l);
 }
 
@@ -179,6 +180,7 @@ static void put_frame(struct dictionary_loader *l, sqlite3_stmt *row)
         return;
     }
     lock(l);
+    size_t before = l->resident->frames.bytes;
     struct et_resident_frame *frame = et_pages_at(&l->resident->frames, id, sizeof *frame);
     *frame = (struct et_resident_frame){
         .module = sqlite3_column_int64(row, 1),
@@ -188,7 +190,7 @@ static void put_frame(struct dictionary_loader *l, sqlite3_stmt *row)
         .line = (uint32_t)sqlite3_column_int64(row, 5),
         .known = true,
     };
-    l->read++;
+    l->grown += l->resident->frames.bytes - before;
     count_memory(l);
     unlock(l);
 }
