@@ -115,7 +115,7 @@ BLOCK_HOOK(valloc, (size_t size), (size))
 BLOCK_HOOK(pvalloc, (size_t size), (size))
 /* clang-format on */
 
-/* MAP_FIXED may take the place of other mappings. */
+/* MAP_FIXED may take the place of other mappings, as MREMAP_FIXED. */
 #define MAP_HOOK(name, offset_type)                                                                                    \
     HOOK(void *, name, (void *at, size_t size, int protection, int flags, int file, offset_type offset))               \
     {                                                                                                                  \
@@ -165,6 +165,8 @@ HOOK(void *, mremap, (void *old, size_t old_size, size_t size, int flags, ...))
     va_end(more);
     uint32_t token = ep_blocks_may_have(old) ? ep_blocks_remove(old) : 0;
     void *start = NEXT(mremap)(old, old_size, size, flags, wanted);
+    if (start != MAP_FAILED && flags & MREMAP_FIXED)
+        ep_blocks_unmapped(start, size);
     uint64_t stands_for = token ? moved(old, token, start, size) : 0;
     if (stands_for)
         ep_memory_record_mapping(start, size, stands_for);

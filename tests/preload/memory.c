@@ -181,12 +181,19 @@ static SITE void cut(unsigned i)
     }
 }
 
+/* Every second one takes the place of another mapping, which begins within it. */
 static SITE void remapped(unsigned i)
 {
     size_t size = PAGE * (256 + i % 20), more = 3 * size;
-    char *start = map(size, PROT_READ | PROT_WRITE, 0);
+    char *start = map(size, PROT_READ | PROT_WRITE, 0), *place = NULL;
 
-    start = mremap(start, size, more, MREMAP_MAYMOVE);
+    if (i % 2 == 0) {
+        place = map(more, PROT_NONE, 0);
+        sink = mmap(place + size, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        count(REMAPPED, 2 * size);
+        live[REMAPPED] -= 2 * size;
+    }
+    start = mremap(start, size, more, place ? MREMAP_MAYMOVE | MREMAP_FIXED : MREMAP_MAYMOVE, place);
     if (start == MAP_FAILED)
         exit(1);
     count(REMAPPED, size);
