@@ -145,27 +145,27 @@ static void tables_read(struct tables *tables, const ElfW(Dyn) * entry)
     }
 }
 
-static bool is_symbol(const struct tables *tables, uint32_t index)
+static bool is_symbol(const struct tables *tables, uint32_t index, const char *name)
 {
     const ElfW(Sym) *symbol = &tables->symbols[index];
 
     return SYMBOL_TYPE(symbol->st_info) == STT_TLS && symbol->st_shndx != SHN_UNDEF &&
-           strcmp(tables->names + symbol->st_name, wanted) == 0;
+           strcmp(tables->names + symbol->st_name, name) == 0;
 }
 
 /* By the hash table of binutils: head, filter, buckets, then the hashes of each bucket's symbols, the last one odd. */
-static uint32_t gnu_hash_find(const struct tables *tables)
+static uint32_t gnu_hash_find(const struct tables *tables, const char *name)
 {
     const uint32_t *head = tables->gnu_hash;
     const uint32_t *buckets = head + 4 + head[2] * (sizeof(ElfW(Addr)) / sizeof *head), *chain = buckets + head[0];
     uint32_t hash = 5381;
 
-    for (const char *c = wanted; *c; c++)
+    for (const char *c = name; *c; c++)
         hash = hash * 33 + (uint8_t)*c;
     uint32_t index = head[0] ? buckets[hash % head[0]] : 0;
     for (; index >= head[1] && index; index++) {
         const uint32_t other = chain[index - head[1]];
-        if ((other | 1) == (hash | 1) && is_symbol(tables, index))
+        if ((other | 1) == (hash | 1) && is_symbol(tables, index, name))
             return index;
         if (other & 1)
             break;
@@ -174,14 +174,14 @@ static uint32_t gnu_hash_find(const struct tables *tables)
 }
 
 /* 0: not there. */
-static uint32_t symbol_find(const struct tables *tables)
+static uint32_t symbol_find(const struct tables *tables, const char *name)
 {
     if (!tables->symbols || !tables->names)
         return 0;
     if (tables->gnu_hash)
-        return gnu_hash_find(tables);
+        return gnu_hash_find(tables, name);
     for (uint32_t i = 1; tables->hash && i < tables->hash[1]; i++)
-        if (is_symbol(tables, i))
+        if (is_symbol(tables, i, name))
             return i;
     return 0;
 }
@@ -212,7 +212,7 @@ struct module {
     bool own, program;
 };
 
-static bool module_read(const struct dl_phdr_info *info, struct module *module)
+static bool module_read(const struct dl_phdr_info *info, const char *name, struct module *module)
 {
     const uintptr_t here = (uintptr_t)module_read;
 
@@ -226,7 +226,7 @@ static bool module_read(const struct dl_phdr_info *info, struct module *module)
         if (header->p_type == PT_DYNAMIC)
             tables_read(&module->tables, (const void *)start);
     }
-    module->symbol = module->tls ? symbol_find(&module->tables) : 0;
+    module->symbol = module->tls ? symbol_find(&module->tables, name) : 0;
     return module->symbol != 0;
 }
 
@@ -236,7 +236,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *context)
 
     (void)size;
     (void)context;
-    if (!module_read(info, &module) || (module.own && without_own))
+    if (!module_read(info, wanted, &module) || (module.own && without_own))
         return 0;
     found.variable = (struct variable){module.tls, module.tables.symbols[module.symbol].st_value};
     found.offset = (char *)__tls_get_addr(&found.variable) - (char *)__builtin_thread_pointer();
@@ -269,26 +269,29 @@ int ep_port_modules_scan(int pin)
     return error;
 }
 
+/* result: 0 if it is ours. Not by `wanted`: the collect thread may be searching. */
+struct wanted_symbol {
+    const char *name;
+    int result;
+};
+
 static int symbol_look(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct module module;
-    int *result = context;
+    struct wanted_symbol *symbol = context;
 
     (void)size;
-    if (module_read(info, &module) && *result != -EEXIST)
-        *result = module.own ? 0 : -EEXIST;
+    if (module_read(info, symbol->name, &module) && symbol->result != -EEXIST)
+        symbol->result = module.own ? 0 : -EEXIST;
     return 0;
 }
 
 int ep_port_context_symbol(const char *name)
 {
-    const char *before = wanted;
-    int result = -ENOENT;
+    struct wanted_symbol symbol = {.name = name, .result = -ENOENT};
 
-    wanted = name;
-    (void)dl_iterate_phdr(symbol_look, &result);
-    wanted = before;
-    return result;
+    (void)dl_iterate_phdr(symbol_look, &symbol);
+    return symbol.result;
 }
 
 /* ---- in the handler ---- */
