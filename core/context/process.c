@@ -39,9 +39,11 @@ static void write_begin(void)
         ep_port_wait(&never, 0, POLL_NS);
 }
 
-/* In the child, which has no mapping: another thread may have been writing. */
+/* In the child, which has no mapping, but may have its parent's number in a namespace of its own. Another thread may
+ * have been writing. */
 static void forked(void)
 {
+    ep_port_context_close();
     context.resource_size = 0;
     atomic_flag_clear(&context.writing);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -80,9 +81,19 @@ static bool is_published(void)
 
 /* ---- this process' ---- */
 
+/* The kernel would end the process by SIGXFSZ. */
+static bool is_beyond_limit(size_t size)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur;
+}
+
 /* The file, -1: it is not allowed. */
 static int file_make(size_t size)
 {
+    if (is_beyond_limit(size))
+        return -1;
     int fd = (int)syscall(SYS_memfd_create, NAME, CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL);
 
     if (fd < 0)

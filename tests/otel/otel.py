@@ -167,6 +167,40 @@ def test_refused(command):
         assert bool(reader.contexts(program.pid)) == (code == 0)
 
 
+def test_limit(command):
+    """Where files may have no bytes the process goes on, and publishes if the kernel can name memory."""
+    with Program(command) as program:
+        program.do('limit')
+        code = int(program.do('publish -', None).split()[0])
+        assert code in (0, -95)
+        assert bool(reader.contexts(program.pid)) == (code == 0)
+
+
+def test_namespace(command):
+    """A child that has its parent's number, in a PID namespace of its own, publishes its own context."""
+    first = ['unshare', '--pid', '--fork']
+    if subprocess.run(first + ['true'], capture_output=True).returncode != 0:
+        print('no namespace is permitted here')
+        return
+    with Program(first + command) as program:
+        assert program.pid == 1
+        program.do('publish -', '0')
+        program.do('inner', 'child 1')
+        program.do('publish -', '0')
+
+
+def test_many(command):
+    """Keys for which there is no room do not publish the context again and again."""
+    with Program(command) as program:
+        program.do('publish -', '0')
+        program.do('threads', '0')
+        program.do('many 70')
+        stamp, payload = reader.process_context(program.pid)
+        assert len(reader.decode(payload)[1]['threadlocal.attribute_key_map']) == 64
+        program.do('many 70')
+        assert reader.process_context(program.pid) == (stamp, payload)
+
+
 def test_threads(command):
     with Program(command) as program:
         program.fails('threads', -22, 'ep_otel_publish')
@@ -327,7 +361,7 @@ def test_bytes(command):
 def main():
     command = sys.argv[2:] + [sys.argv[1]]
     tests = [test_layout, test_bytes] if len(command) > 1 else \
-        [test_layout, test_process, test_environment, test_others, test_refused, test_threads, test_keys, test_fork, test_steps, test_torn]
+        [test_layout, test_process, test_environment, test_others, test_refused, test_limit, test_namespace, test_many, test_threads, test_keys, test_fork, test_steps, test_torn]
     for test in tests:
         test(command)
     if len(command) == 1:

@@ -12,6 +12,9 @@
  *   fork        the child goes on with the commands; its end is the answer of the parent
  *   squat       publishes a context as another library does
  *   deny        memfd_create() fails from here on
+ *   limit       a file may have no byte from here on
+ *   inner       as fork, but the child is in a PID namespace of its own; "refused" if the system permits none
+ *   many N      labels of N keys, and each again
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +22,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -26,6 +30,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -168,6 +173,25 @@ static void deny(void)
         abort();
 }
 
+static void limit(void)
+{
+    const struct rlimit none = {0};
+
+    if (setrlimit(RLIMIT_FSIZE, &none) != 0)
+        abort();
+}
+
+static void many(long count)
+{
+    char key[32];
+
+    for (long i = 0; i < 2 * count; i++) {
+        snprintf(key, sizeof key, "many%ld", i % count);
+        (void)ep_tag_push(key, "x");
+        ep_tag_pop();
+    }
+}
+
 static void process_do(const char *line, char *answer, size_t size)
 {
     char text[400];
@@ -190,6 +214,10 @@ static void process_do(const char *line, char *answer, size_t size)
         squat();
     else if (strcmp(line, "deny") == 0)
         deny();
+    else if (strcmp(line, "limit") == 0)
+        limit();
+    else if (sscanf(line, "many %ld", &count) == 1)
+        many(count);
     else
         thread_do(line, answer, size);
 }
@@ -230,7 +258,9 @@ int main(void)
         int thread = 0;
         line[strcspn(line, "\n")] = 0;
         (void)sscanf(line, "%*s %d", &thread);
-        if (strcmp(line, "fork") == 0)
+        if (strcmp(line, "inner") == 0 && unshare(CLONE_NEWPID) != 0)
+            snprintf(answer, sizeof answer, "refused");
+        else if (strcmp(line, "fork") == 0 || strcmp(line, "inner") == 0)
             (void)forked(answer, sizeof answer);
         else if (thread > 0 && thread < THREADS && strncmp(line, "loop", 4) != 0 && strncmp(line, "cost", 4) != 0) {
             if (write(to[thread][1], line, sizeof line) != (ssize_t)sizeof line ||
