@@ -28,7 +28,7 @@ _Thread_local void *otel_thread_ctx_v1;
 
 static struct ep_context_keys keys;
 static atomic_flag learning;
-static atomic_bool missed, on;
+static atomic_bool missed, on, full;
 
 static _Thread_local struct {
     struct ep_thread_record head;
@@ -55,9 +55,12 @@ static void key_add(const char *key)
     const unsigned count = atomic_load(&keys.count);
     const size_t size = strlen(key);
 
-    if (size == 0 || key_find(key, size, count) < count || count == EP_CONTEXT_KEYS ||
-        size >= sizeof keys.name - keys.size)
+    if (size == 0 || key_find(key, size, count) < count)
         return;
+    if (count == EP_CONTEXT_KEYS || size >= sizeof keys.name - keys.size) {
+        atomic_store(&full, true);
+        return;
+    }
     memcpy(keys.name + keys.size, key, size + 1);
     keys.size += (unsigned)size + 1;
     atomic_store(&keys.count, count + 1);
@@ -214,7 +217,9 @@ uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const cha
     const uint32_t result = ep_tags_extend(set, key, key_size, value, value_size);
     const unsigned count = atomic_load(&keys.count);
 
-    if (atomic_load_explicit(&on, memory_order_relaxed) && key_find(key, key_size, count) == count)
+    /* Learning takes a look at all sets, and a system call: not at each label whose key has no room. */
+    if (atomic_load_explicit(&on, memory_order_relaxed) && result != set && !atomic_load(&full) &&
+        key_find(key, key_size, count) == count)
         keys_learn();
     return result;
 }
