@@ -44,7 +44,7 @@ def gperftools(run):
     where = run.work / "profile"
     status, out, err = run.program([run.tools / "work", "40"], env={"LD_PRELOAD": library, "CPUPROFILE": str(where), "CPUPROFILE_FREQUENCY": "100"})
     samples = int((re.findall(r"PROFILE: interrupts/evictions/bytes = (\d+)", err) or [-1])[0])
-    return {"exit status": status, "output": out, "libprofiler profiles": samples > 50, "messages": re.sub(r"PROFILE: .*\n", "", err),
+    return {"exit status": status, "output": out, "libprofiler profiles": samples > 20, "messages": re.sub(r"PROFILE: .*\n", "", err),
             "summary": f"{status}: {samples} samples of libprofiler"}
 
 
