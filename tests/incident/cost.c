@@ -20,25 +20,6 @@
 static uint64_t memory[EP_MEMORY_DEFAULT / 8], history[EP_INCIDENT_MEMORY / 8];
 static uint64_t dice = 1;
 
-static int sink_open(void *state, const struct ep_target *target)
-{
-    (void)state;
-    (void)target;
-    return 0;
-}
-
-static int sink_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
-                     uint64_t *retry_ns)
-{
-    (void)state;
-    (void)message;
-    (void)deadline;
-    (void)retry_ns;
-    return 0;
-}
-
-static const struct ep_transport sink = {.name = "sink", .state_size = 8, .open = sink_open, .send = sink_send};
-
 static unsigned random_of(unsigned most)
 {
     dice = dice * 6364136223846793005u + 1442695040888963407u;
@@ -83,8 +64,11 @@ static void second(unsigned long_waits, unsigned short_waits)
 
 int main(int argc, char **argv)
 {
-    struct ep_config config = {
-        .memory = memory, .memory_size = sizeof memory, .level = EP_LEVEL_LOW, .transport = &sink, .flags = EP_MANUAL};
+    struct ep_config config = {.memory = memory,
+                               .memory_size = sizeof memory,
+                               .level = EP_LEVEL_LOW,
+                               .transport = &ep_transport_null,
+                               .flags = EP_MANUAL};
     const struct ep_incident_config incident = {.memory = history, .memory_size = sizeof history};
 
     if (argc < 5)

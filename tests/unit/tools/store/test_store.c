@@ -622,13 +622,18 @@ static void segments_of_queued_messages_stay(void **state)
     assert_int_equal(count(store, "segment"), 0);
 }
 
+static int64_t origin_of(struct et_store *store, const char *host)
+{
+    const struct et_origin origin = {
+        .service = "svc", .tags = "", .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
+    return et_store_origin(store, &origin);
+}
+
 static void crash(struct et_store *store, const char *host, size_t size)
 {
     char *message = et_alloc(size, 1);
-    const struct et_origin origin = {
-        .service = "svc", .tags = "", .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
     assert_int_equal(et_store_begin(store), 0);
-    assert_int_equal(et_store_crash(store, 1, et_store_origin(store, &origin), 1, message, size), 0);
+    assert_int_equal(et_store_crash(store, 1, origin_of(store, host), 1, message, size), 0);
     assert_int_equal(et_store_end(store, true), 0);
     free(message);
 }
@@ -654,11 +659,9 @@ static void crashes_are_bounded(void **state)
 static void incident(struct et_store *store, const char *host, size_t size)
 {
     static uint64_t id;
-    const struct et_origin origin = {
-        .service = "svc", .tags = "", .host = host, .boot_id = "", .executable = "", .arch = "", .agent = ""};
     const struct et_incident_row row = {.incident = ++id, .received_ns = 1, .message = et_alloc(size, 1), .size = size};
     assert_int_equal(et_store_begin(store), 0);
-    assert_int_equal(et_store_incident(store, &row, et_store_origin(store, &origin)), 0);
+    assert_int_equal(et_store_incident(store, &row, origin_of(store, host)), 0);
     assert_int_equal(et_store_end(store, true), 0);
     free((void *)(uintptr_t)row.message);
 }
