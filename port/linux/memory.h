@@ -5,8 +5,12 @@
 #ifndef EP_LINUX_MEMORY_H
 #define EP_LINUX_MEMORY_H
 
+#include <sys/mman.h>
+
 #include "core/hooks.h"
 #include "memory_blocks.h"
+
+#undef mmap64 /* in musl's headers another name of mmap() */
 
 /* left: bytes until ep_memory_look() must be called; of `granted` ones, by which the stratum is behind. */
 struct ep_memory_watcher {

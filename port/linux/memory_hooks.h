@@ -11,11 +11,8 @@
 #define EP_LINUX_MEMORY_HOOKS_H
 
 #include <stdarg.h>
-#include <sys/mman.h>
 
 #include "memory.h"
-
-#undef mmap64 /* in musl's headers another name of mmap() */
 
 HOOK(void *, malloc, (size_t size))
 {

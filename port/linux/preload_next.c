@@ -13,13 +13,10 @@
 #include <stdalign.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "memory.h"
-
-#undef mmap64 /* in musl's headers another name of mmap() */
 
 #define ARENA_BYTES 8192u
 #define MMAP2_UNIT  4096
