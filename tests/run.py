@@ -27,6 +27,8 @@ import time
 Test = collections.namedtuple("Test", "name tier timeout mode claim")
 Result = collections.namedtuple("Result", "name verdict seconds cpu reason")
 SKIPPED = re.compile(rb"^SKIPPED: (.*)$", re.MULTILINE)
+# What says in a log what failed: cmocka, compilers, pytest, the machines in QEMU, make.
+TELLING = re.compile(r"\[ +(?:FAILED|LINE|ERROR) +\]|\berror: |^E  |exit code [1-9]|\*\*\* \[|\bFAIL\b")
 AGAIN_MOST = 12
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
@@ -219,8 +221,10 @@ def kill(group, grace):
 
 
 def tail(log, count):
-    lines = log.read_bytes().decode(errors="replace").splitlines()[-count:]
-    return "\n".join("    " + line for line in lines)
+    """The log's last lines, and before them the last of those further up that say what failed."""
+    lines = log.read_bytes().decode(errors="replace").splitlines()
+    telling = [line for line in lines[:-count] if TELLING.search(line)][-count // 2:]
+    return "\n".join("    " + line for line in [*telling, *(["..."] if telling else []), *lines[-count:]])
 
 
 def read_seconds(path):

@@ -18,7 +18,7 @@ other: build/common
 build/common:
     @echo built >>build/count; touch $@
 bad:
-    @echo why it failed; exit 3
+    @echo '[  FAILED  ] first'; seq 100; echo why it failed; exit 3
 dry:
     @echo SKIPPED: nothing to drink
 stuck:
@@ -67,7 +67,8 @@ def main():
     expect(status == 1 and output.endswith("\n1 passed, 2 failed, 1 skipped\n"), "the rest: one of each verdict", output)
     expect(re.search(r"^TIMEOUT +stuck .* not finished after 1 s$", output, re.M), "a target over its timeout is a TIMEOUT", output)
     expect(re.search(r"^SKIPPED +dry .* nothing to drink$", output, re.M), "a skip has its reason", output)
-    expect("    why it failed" in output, "the log of a failed target is shown", output)
+    expect("    why it failed" in output and "    100\n" in output and "    40\n" not in output, "the log's end of a failed target is shown", output)
+    expect("    [  FAILED  ] first" in output, "what further up says what failed is shown, too", output)
     expect((folder / "build/logs/bad.log").exists(), "each target has a log")
     expect(re.fullmatch(r"#.*\nsingle \d+ \d+\n", (folder / "seconds").read_text()), "seconds of what passed are recorded")
     pid = int((folder / "build/stuck.pid").read_text())

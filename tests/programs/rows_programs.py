@@ -49,7 +49,8 @@ def gperftools(run):
 
 
 def gdb(run):
-    process = run.start([run.tools / "work", "150"])
+    leave = run.work / "leave"
+    process = run.start([run.tools / "work", "150", leave])
     pid = run.pid()
     time.sleep(1)
     stacks = []
@@ -58,6 +59,7 @@ def gdb(run):
         stacks.append("work (argument=" in done.stdout and "main (argc=" in done.stdout and "detached" in done.stdout)
         time.sleep(0.3)
     runs_on = process.poll() is None
+    leave.touch()
     status, out, err = run.end(process)
     if not runs_on:
         raise Differs(f"ended with {status} while gdb was there: {err[-200:]}")

@@ -45,6 +45,20 @@ def read_log(path, out):
     return ends, verdict, complaints
 
 
+def what_failed(path):
+    """The last lines of each job that failed; without such a job, of the console."""
+    part, failed = [], []
+    for line in path.read_text(errors='replace').replace('\r', '').splitlines():
+        if SHOWN.search(line):
+            continue
+        part.append(line)
+        if match := END.search(line):
+            if match[2] != '0':
+                failed += part[-40:]
+            part = []
+    return failed or part[-80:]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--log', type=pathlib.Path, required=True)
@@ -66,7 +80,7 @@ def main():
         problem = f'verdict: {verdict}'
     if problem:
         print(f'system: {problem}; the console is in {args.log}', file=sys.stderr)
-        for line in [line for line in args.log.read_text(errors='replace').splitlines() if not SHOWN.search(line)][-80:]:
+        for line in what_failed(args.log):
             print('    ' + line, file=sys.stderr)
         return 1
     print(f'    verdict {verdict}')
