@@ -54,18 +54,24 @@ $(BENCH_SMALL): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_
 	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfAutoStart=false \
 	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/bench/small.targets) >&2
 	@touch $@
+BENCH_EVERYTHING := $(BENCH_BUILD)/everything/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+$(BENCH_EVERYTHING): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/everything/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfCrash=true -p:EdgeProfNativeMemory=true -p:EdgeProfOtelContext=true >&2
+	@touch $@
 .PHONY: bench-truncated
-bench-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BUILD)/edgeprof
+bench-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BENCH_EVERYTHING) $(BUILD)/edgeprof
 	@$(truncated_of) $(NA_SAMPLE)
+	@$(truncated_of) $(BENCH_EVERYTHING) --everything --suffix _everything
 	@$(truncated_of) $(NA_SAMPLE) --levels high --budget 3000 --warm 70 --seconds 130 --suffix _budget
 	@$(truncated_of) $(BENCH_SMALL) --suffix _64k
 BENCHES += bench-truncated
 ifneq ($(NA_DOTNET),)
 .PHONY: test-truncated
-test-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BUILD)/edgeprof
-	@$(truncated_of) $(NA_SAMPLE) --seconds 20 --levels high --most 0.1
+test-truncated: $(BENCH_EVERYTHING) $(BENCH_SMALL) $(BUILD)/edgeprof
+	@$(truncated_of) $(BENCH_EVERYTHING) --everything --seconds 20 --levels high --most 0.1
 	@$(truncated_of) $(BENCH_SMALL) --seconds 20 --levels high --most 1 --suffix _64k
-$(call test,test-truncated,all,300,shared,The sample service with every kind, labels and spans keeps every stack, label and span, and 99 % in 64 KiB.)
+$(call test,test-truncated,all,300,shared,The sample service with everything on at once keeps every stack, label and span, and 99 % in 64 KiB.)
 endif
 
 # The memory that the package adds to this service, by feature.

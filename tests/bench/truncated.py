@@ -2,7 +2,7 @@
 """What the sample service's profile costs and lacks, with everything on: its own labels and spans under its own load.
 
     truncated.py --edgeprof TOOL --program SERVICE --work FOLDER [--seconds 45] [--warm 10] [--levels low,medium,high] [--most PCT]
-                 [--budget PPM] [--suffix _TEXT]
+                 [--budget PPM] [--suffix _TEXT] [--everything]
     truncated.py --edgeprof TOOL --work FOLDER --name NAME [--preload LIBRARY] [--most PCT] -- COMMAND...
 
 The second form runs a command that ends by itself, at level high. The service runs with the default interval, sends to `edgeprof serve`, and has
@@ -14,6 +14,9 @@ overhead_LEVEL_pct    what the profiler accounts to itself (time in handlers, CP
                       last minute, as the governor accounts them
 rate_held_LEVEL_pct   CPU samples for each second of that CPU time, in percent of the level's rate
 stretch_LEVEL_pct     with a budget: the sampling distance at the end, in percent of the level's
+
+With --everything the service, published with EdgeProfCrash, EdgeProfNativeMemory and EdgeProfOtelContext, also has every kind of the list, async
+parents, a history for incidents, crash records and OpenTelemetry's contexts; each of them must be on, as the status says it.
 
 With --most it fails when a share is larger, or when without a budget a distance was stretched.
 """
@@ -28,6 +31,7 @@ import sys
 import time
 
 KINDS = {"low": ["cpu"], "medium": ["cpu", "alloc"], "high": ["cpu", "alloc", "wait"]}
+EVERYTHING = ["cpu", "alloc", "live", "wait", "lock", "exception"]
 
 
 def address(process, log):
@@ -58,11 +62,38 @@ def status(tool, control):
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
+def everything(work):
+    """What is off by default, but for spans and labels, which the service sets itself."""
+    crashes = work / "crashes"
+    crashes.mkdir(exist_ok=True)
+    return {"EDGEPROF_KINDS": ",".join(EVERYTHING), "EDGEPROF_AWAITED": "1", "EDGEPROF_INCIDENT": "1", "EDGEPROF_CRASH": f"{crashes}/",
+            "EDGEPROF_OTEL_CONTEXT": "1", "EDGEPROF_THREAD_LABELS": "1"}
+
+
+def missing(a, work, control, pid, database):
+    """Which of it is not there."""
+    done = subprocess.run([a.edgeprof, "incident", "--now", "--at", control], capture_output=True, text=True, check=False)
+    listed = subprocess.CompletedProcess((), 1)
+    for _ in range(40 if done.returncode == 0 else 0):  # the history's tail, and delivery
+        time.sleep(0.5)
+        listed = subprocess.run([a.edgeprof, "incidents", "--db", database], capture_output=True, text=True, check=False)
+        if listed.returncode == 0:
+            break
+    profile = folded(a.edgeprof, database, "alloc")
+    there = {"incidents": listed.returncode == 0, "crash records": any((work / "crashes").iterdir()),
+             "OpenTelemetry's contexts": "OTEL_CTX" in pathlib.Path(f"/proc/{pid}/maps").read_text(),
+             "async parents": "[awaited by]" in profile, "native memory": "[native]" in profile}
+    return [name for name, found in there.items() if not found]
+
+
+def folded(tool, database, kind):
+    return subprocess.run([tool, "export", "--db", database, "--kind", kind, "--folded"], capture_output=True, text=True, check=False).stdout
+
+
 def shares(tool, database, kind):
     """Percentage in [truncated]; None without samples."""
-    done = subprocess.run([tool, "export", "--db", database, "--kind", kind, "--folded"], capture_output=True, text=True, check=False)
     total = truncated = 0
-    for line in done.stdout.splitlines():
+    for line in folded(tool, database, kind).splitlines():
         path, _, value = line.rpartition(" ")
         total += int(value)
         truncated += int(value) if "[truncated]" in path.split(";") else 0
@@ -108,7 +139,8 @@ def run(a, level):
     server = start([a.edgeprof, "serve", "--db", database, "--listen", "127.0.0.1:0"], work / "serve.log")
     to = address(server, work / "serve.log")
     service = start([a.program], work / "service.log", ASPNETCORE_URLS="http://127.0.0.1:0", EDGEPROF_ENDPOINT="http://" + to,
-                    EDGEPROF_LEVEL=level, EDGEPROF_CONTROL=str(control), **({"EDGEPROF_BUDGET": str(a.budget)} if a.budget else {}))
+                    EDGEPROF_LEVEL=level, EDGEPROF_CONTROL=str(control), **({"EDGEPROF_BUDGET": str(a.budget)} if a.budget else {}),
+                    **(everything(work) if a.everything else {}))
     url = "http://" + address(service, work / "service.log")
     load = start([a.program, "--load", url, "--seconds", "3600"], work / "load.log")
     began = time.monotonic()
@@ -116,12 +148,15 @@ def run(a, level):
     first = Snapshot(a, control, service.pid)
     time.sleep(max(0, a.seconds - (time.monotonic() - began)))
     last = Snapshot(a, control, service.pid)
+    lacking = missing(a, work, control, service.pid, database) if a.everything else []
     load.kill()
     load.wait()
     end(service)
     end(server)
     cost(level, a.suffix, first, last)
-    return {kind: shares(a.edgeprof, database, kind) for kind in KINDS[level]}, last.said
+    if lacking:
+        sys.exit(f"truncated.py: {level}: there are no {' and no '.join(lacking)}")
+    return {kind: shares(a.edgeprof, database, kind) for kind in (EVERYTHING if a.everything else KINDS[level])}, last.said
 
 
 def run_command(a):
@@ -155,6 +190,7 @@ def main():
     parser.add_argument("--warm", type=int, default=10)
     parser.add_argument("--budget", type=int, default=0)
     parser.add_argument("--suffix", default="")
+    parser.add_argument("--everything", action="store_true")
     a = parser.parse_args()
     pathlib.Path(a.work).mkdir(parents=True, exist_ok=True)
     if a.command:
@@ -167,6 +203,8 @@ def main():
     for level in a.levels.split(","):
         found, said = run(a, level)
         for kind, share in found.items():
+            if share is None and kind in ("lock", "exception"):
+                continue  # a quiet service has none
             if share is None:
                 bad.append(f"{level}: no {kind}")
                 continue
