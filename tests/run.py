@@ -175,7 +175,7 @@ class Runner:
         for test in tests if len(failed) <= AGAIN_MOST else []:
             if test.name in failed:
                 print(f"once more {test.name}, alone", flush=True)
-                self.run(test, self.options.jobs, again=True)
+                self.run(test, 1 if test.mode == "shared" else self.options.jobs, again=True)
 
     def failed(self):
         return [r for r in self.results if r.verdict in ("FAILED", "TIMEOUT")]
