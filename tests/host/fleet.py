@@ -26,7 +26,7 @@ BINS = 40
 
 class Clock:
     """struct simulated of fleet_clock.c."""
-    FORM = struct.Struct(f"<qQQQQQ{BINS}Q")
+    FORM = struct.Struct(f"<qQQQQQ{BINS}Qq")
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "clock")
@@ -34,11 +34,15 @@ class Clock:
             file.write(bytes(self.FORM.size))
         with open(self.path, "r+b") as file:
             self.shared = mmap.mmap(file.fileno(), self.FORM.size)
-        self.turn = 0
+        self.turn, self.ahead, self.passed = 0, 0, 0
 
-    def set(self, now_ns):
-        """Begins a turn of the keeper at this time, which then goes on at the pace of real time."""
-        self.shared[0:8] = struct.pack("<q", now_ns - time.time_ns())
+    def set(self, now_ns, passed=None):
+        """Begins a turn of the keeper at this time, which then goes on at the pace of real time. passed: what has really passed since the
+        last time, if it is something else than what the clock says."""
+        before, self.ahead = self.ahead, now_ns - time.time_ns()
+        self.passed += max(0, self.ahead - before) if passed is None else passed
+        self.shared[0:8] = struct.pack("<q", self.ahead)
+        self.shared[-8:] = struct.pack("<q", self.passed)
         self.next_turn()
 
     def next_turn(self):
@@ -51,7 +55,7 @@ class Clock:
     def steps(self):
         """(number, ns in all, longest ns, steps of 2^i to 2^(i+1) us) of the keeper so far"""
         values = self.FORM.unpack(self.shared[:])
-        return values[3], values[4], values[5], values[6:]
+        return values[3], values[4], values[5], values[6:-1]
 
 
 class Version:
@@ -203,9 +207,9 @@ class Fleet:
 class Site:
     """The server of a fleet: its simulated clock, and what its database and its process take."""
 
-    def __init__(self, program, library, folder, *arguments):
+    def __init__(self, program, library, folder, *arguments, now=START):
         self.clock = Clock(folder)
-        self.clock.set(START)
+        self.clock.set(now)
         self.db = os.path.join(folder, "fleet.db")
         self.server = Server(program, self.db, *arguments, prefix=["env", f"LD_PRELOAD={library}", f"SIMULATED_CLOCK={self.clock.path}"])
         self.connections = Connections(self.server.port, 100)

@@ -1,8 +1,8 @@
 /*
  * LD_PRELOAD: `edgeprof serve` with a simulated wall clock. SIMULATED_CLOCK names a file with a struct simulated, which
- * the test changes (fleet.py has the same layout). CLOCK_REALTIME is real time plus `ahead`. The keeper's pauses
- * between two steps take no time, and its long pause ends when the test begins another turn. While it lasts, `rested`
- * is the turn in which the keeper found nothing to do. The disk syncs at once.
+ * the test changes (fleet.py has the same layout). CLOCK_REALTIME is real time plus `ahead`, and CLOCK_BOOTTIME plus
+ * `passed`. The keeper's pauses between two steps take no time, and its long pause ends when the test begins another
+ * turn. While it lasts, `rested` is the turn in which the keeper found nothing to do. The disk syncs at once.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +23,7 @@ struct simulated {
     _Atomic uint64_t turn, rested;
     _Atomic uint64_t steps, nanoseconds, longest; /* of the keeper */
     _Atomic uint64_t bins[BINS];                  /* steps of 2^i to 2^(i+1) microseconds */
+    _Atomic int64_t passed;
 };
 
 static const int64_t SECOND = 1000000000, LOOK = 10000000000; /* LOOK: of keeper.c */
@@ -60,8 +61,9 @@ static int64_t ns_of(const struct timespec *time)
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int code = real_gettime ? real_gettime(clock, now) : -1;
-    if (code == 0 && clock == CLOCK_REALTIME) {
-        *now = time_of(ns_of(now) + atomic_load_explicit(&simulated->ahead, memory_order_relaxed));
+    if (code == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_BOOTTIME)) {
+        _Atomic int64_t *more = clock == CLOCK_REALTIME ? &simulated->ahead : &simulated->passed;
+        *now = time_of(ns_of(now) + atomic_load_explicit(more, memory_order_relaxed));
     }
     return code;
 }

@@ -17,6 +17,11 @@ test-tools-fleet: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so
 fleet-days: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so ## 2,000 devices and 20 versions over 30 simulated days
 	@FLEET='$(FLEET_DAYS)' $(call host_test,fleet_test.py --timeout 14400 -s)
 
+# The same in a fleet's simulated time, with a wrong clock.
+$(call test,test-tools-clock,all,300,shared,A server whose clock is years ahead or behind deletes nothing and says so in one line; after a long time off it deletes again when profiles confirm the clock.)
+test-tools-clock: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so
+	@$(call host_test,clock_test.py)
+
 # A day of 100 devices: duration of queries, size, and the cost of receiving profiles.
 BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest $(BUILD)/bench/store_pprof
 .PHONY: bench-store

@@ -24,6 +24,11 @@ int64_t et_monotonic(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t et_since_boot(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 /* Only digits; fits 63 bits. */
 static bool parse_digits(const char *text, size_t size, int64_t *value)
 {

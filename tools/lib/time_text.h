@@ -8,6 +8,8 @@
 int64_t et_now(void);
 /* Nanoseconds of a clock that is never set. */
 int64_t et_monotonic(void);
+/* The same since the machine started, with the time that it was suspended. */
+int64_t et_since_boot(void);
 
 /* "90s", "10m", "2h", "7d" -> nanoseconds, > 0. */
 bool et_parse_duration(const char *text, int64_t *ns);

@@ -2,6 +2,7 @@
 #include "tools/serve/keeper.h"
 #include "tools/lib/pause.h"
 #include "tools/lib/time_text.h"
+#include "tools/store/age.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,14 +26,15 @@ struct et_keeper {
     int failures;   /* consecutive */
     uint64_t hours; /* deleted for the size limit, as last reported */
     int64_t said_ns;
-    bool exceeded; /* reported: the limit cannot be held */
+    bool exceeded;           /* reported: the limit cannot be held */
+    enum et_age_doubt doubt; /* reported */
 };
 
 /* ---- the thread ---- */
 
 struct keep_call {
     const struct et_policy *policy;
-    int64_t now_ns;
+    struct et_age *age;
     int got;
     uint64_t deleted[ET_DELETED_COUNT];
     struct et_keep_limit limit;
@@ -42,7 +44,10 @@ struct keep_call {
 static enum et_outcome run_step(struct et_store *store, void *context, const char **why)
 {
     struct keep_call *step = context;
-    step->got = et_keep_step(store, step->policy, step->now_ns);
+    struct et_keep_time now = {.clock_ns = et_now()};
+    step->got = et_age_step(step->age, store, now.clock_ns, et_since_boot());
+    now.count_ns = step->age->count_ns;
+    step->got = step->got ? step->got : et_keep_step_at(store, step->policy, &now);
     *why = step->got < 0 ? et_store_why(store) : "ok";
     step->limit = et_keep_limit(store);
     if (step->got >= 0 && et_store_deleted(store, step->deleted)) {
@@ -59,11 +64,11 @@ static void report_limit(struct et_keeper *keeper, const struct keep_call *step)
     double most = (double)keeper->policy.max_bytes / MIB;
     uint64_t hours = step->deleted[ET_DELETED_BIG_HOURS];
     keeper->hours = keeper->hours == UINT64_MAX ? hours : keeper->hours;
-    if (hours > keeper->hours && step->got == 0 && step->now_ns - keeper->said_ns > QUIET_NS) {
+    if (hours > keeper->hours && step->got == 0 && et_monotonic() - keeper->said_ns > QUIET_NS) {
         et_error("--max-size: deleted the oldest %llu hours of profiles to stay below %.1f MiB",
                  (unsigned long long)(hours - keeper->hours), most);
         keeper->hours = hours;
-        keeper->said_ns = step->now_ns;
+        keeper->said_ns = et_monotonic();
     }
     if (limit->exceeded && !keeper->exceeded) {
         et_error(
@@ -76,20 +81,43 @@ static void report_limit(struct et_keeper *keeper, const struct keep_call *step)
     keeper->exceeded = limit->exceeded;
 }
 
+/* One line when the clock becomes doubtful, and one when it no longer is. */
+static void report_clock(struct et_keeper *keeper, const struct et_age *age)
+{
+    static const int64_t DAY_NS = INT64_C(86400) * 1000000000;
+    long long days = (age->off_ns < 0 ? -age->off_ns : age->off_ns) / DAY_NS;
+    if (age->confirmed) {
+        et_error("the clock is believed: profiles of %d hours agree with it", ET_AGE_HOURS);
+    } else if (age->doubt != keeper->doubt && age->doubt == ET_CLOCK_AHEAD) {
+        et_error(
+            "the clock is %lld days ahead of the newest time in the database: is it right? until it is, or profiles"
+            " of %d hours agree with it, stored profiles age only by the time that the server runs",
+            days, ET_AGE_HOURS);
+    } else if (age->doubt != keeper->doubt && age->doubt == ET_CLOCK_BEHIND) {
+        et_error("the clock is %lld days behind the newest time in the database: is it right? until it is, stored"
+                 " profiles age only by the time that the server runs",
+                 days);
+    } else if (age->doubt != keeper->doubt) {
+        et_error("the clock is right again");
+    }
+    keeper->doubt = age->doubt;
+}
+
 static void *keeper_thread(void *context)
 {
     struct et_keeper *keeper = context;
     int64_t pause = PAUSE_NS;
     while (et_pause_wait(&keeper->pause, pause)) {
-        int64_t before = et_now();
-        struct keep_call step = {.policy = &keeper->policy, .now_ns = before};
+        int64_t before = et_monotonic();
+        struct keep_call step = {.policy = &keeper->policy, .age = et_server_age(keeper->server)};
         struct et_buf why = {0};
         bool kept = et_server_write(keeper->server, run_step, &step, &why) == ET_REPEATED;
-        int64_t took = et_now() - before;
+        int64_t took = et_monotonic() - before;
         pause = !kept || step.got != 1 || took > LOOK_NS ? LOOK_NS : took > PAUSE_NS ? took : PAUSE_NS;
         keeper->failures = kept && step.got < 0 ? keeper->failures + 1 : 0;
         if (kept && step.got >= 0) {
             report_limit(keeper, &step);
+            report_clock(keeper, step.age);
         }
         if (keeper->failures == SAID_AFTER) { /* the server reports a store that cannot be written */
             et_error("cannot merge or delete profiles in the database: %s", why.data);
@@ -105,6 +133,7 @@ struct et_keeper *et_keeper_start(struct et_server *server, const struct et_poli
     keeper->policy = *policy;
     keeper->server = server;
     keeper->hours = UINT64_MAX; /* not known yet */
+    keeper->said_ns = et_monotonic() - QUIET_NS - 1;
     et_pause_init(&keeper->pause);
     if (pthread_create(&keeper->thread, NULL, keeper_thread, keeper) == 0) {
         return keeper;

@@ -4,6 +4,7 @@
  * last commit are kept, so that they can be undone.
  */
 #include "tools/store/bounds.h"
+#include "tools/store/age.h"
 #include "tools/lib/hash.h"
 #include "tools/lib/labels.h"
 #include "tools/lib/time_text.h"
@@ -21,6 +22,7 @@ struct bound_change {
 
 struct et_bounds {
     struct et_bounds_config limit;
+    struct et_age *age; /* NULL: the system's clock */
     struct et_map counts;
     uint64_t services, label_names;
     struct bound_change *changes;
@@ -64,6 +66,11 @@ struct et_bounds *et_bounds_new(const struct et_bounds_config *config)
         et_buf_free(&line);
     }
     return bounds;
+}
+
+void et_bounds_set_age(struct et_bounds *bounds, struct et_age *age)
+{
+    bounds->age = age;
 }
 
 void et_bounds_free(struct et_bounds *bounds)
@@ -287,12 +294,13 @@ const char *et_bounds_labels(struct et_bounds *bounds, const char *lines)
 
 const char *et_bounds_time(struct et_bounds *bounds, int64_t from_ns, int64_t until_ns)
 {
-    int64_t now = et_now();
+    int64_t clock = et_now(), count = et_age_now(bounds ? bounds->age : NULL);
+    int64_t latest = clock > count ? clock : count, earliest = clock < count ? clock : count;
     if (bounds && bounds->limit.future_ns &&
-        (from_ns > now + bounds->limit.future_ns || until_ns > now + bounds->limit.future_ns)) {
+        (from_ns > latest + bounds->limit.future_ns || until_ns > latest + bounds->limit.future_ns)) {
         return bounds->lines[FUTURE];
     }
-    return bounds && bounds->limit.past_ns && until_ns < now - bounds->limit.past_ns ? bounds->lines[PAST] : NULL;
+    return bounds && bounds->limit.past_ns && until_ns < earliest - bounds->limit.past_ns ? bounds->lines[PAST] : NULL;
 }
 
 /* ---- existing names ---- */

@@ -30,10 +30,14 @@ void et_bounds_free(struct et_bounds *bounds);
 /* Adds the names that the store already has. Returns 0 or the store's error. */
 int et_bounds_load(struct et_bounds *bounds, struct et_store *store);
 
+/* The clock of et_bounds_time(); the caller keeps it. */
+void et_bounds_set_age(struct et_bounds *bounds, struct et_age *age);
+
 /* Each returns NULL when the names are within bounds. Otherwise returns a line with the setting that refuses them,
  * valid as long as the bounds. tags, lines: labels.h. */
 const char *et_bounds_series(struct et_bounds *bounds, const char *service, const char *tags);
 const char *et_bounds_labels(struct et_bounds *bounds, const char *lines);
+/* The future begins after the later of the clock and its count (age.h), the past before the earlier one. */
 const char *et_bounds_time(struct et_bounds *bounds, int64_t from_ns, int64_t until_ns);
 
 /* For names that are stored only if all of them are within bounds: et_bounds_mark(), then check and note each, then

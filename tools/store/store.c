@@ -154,6 +154,8 @@ static const char *const SQL[S_COUNT] = {
                    " hour + 3600000000000 <= ?1 AND max(seen_ns) <= ?1 AND NOT max(dirty OR low <> high)"
                    " ORDER BY hour LIMIT 1",
     [S_HOUR_FIRST] = "SELECT start_ns - start_ns % 3600000000000 FROM bucket ORDER BY start_ns LIMIT 1",
+    [S_SEEN_LAST] = "SELECT ifnull(max(seen_ns), 0) FROM bucket",
+    [S_HOURS_SINCE] = "SELECT count(*) FROM bucket WHERE level = 2 AND start_ns > ?1 AND start_ns <= ?2 AND high > ?3",
     [S_BUCKET_DROP] = "DELETE FROM bucket WHERE start_ns >= ?1 AND start_ns < ?2",
     [S_LAST_ID] = "SELECT seq FROM sqlite_sequence WHERE name = 'profile'",
     [S_LAST_AT] = "SELECT coalesce((SELECT at_ns FROM profile WHERE level = 0 ORDER BY at_ns DESC LIMIT 1),"
@@ -173,6 +175,8 @@ static const char *const SQL[S_COUNT] = {
     [S_PAGES] = "PRAGMA page_count",
     [S_PAGES_FREE] = "PRAGMA freelist_count",
     [S_PAGE_SIZE] = "PRAGMA page_size",
+    [S_BUCKETS_RENEW] = "UPDATE bucket SET seen_ns = ?1 WHERE high > ?2",
+    [S_SEGMENTS_RENEW] = "UPDATE segment SET seen_ns = ?1",
     [S_SEGMENT_OLD] = "SELECT id FROM segment WHERE seen_ns < ? LIMIT 1",
     [S_SEGMENT_DROP] = "DELETE FROM segment WHERE id = ?",
     [S_VACUUM] = "PRAGMA incremental_vacuum(128)",
@@ -533,6 +537,11 @@ void et_store_close(struct et_store *store)
     et_known_clear(&store->known);
     et_buf_free(&store->key);
     free(store);
+}
+
+void et_store_set_age(struct et_store *store, struct et_age *age)
+{
+    store->age = age;
 }
 
 void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds)

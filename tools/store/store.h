@@ -76,6 +76,9 @@ void et_store_set_residents(struct et_store *store, struct et_residents *residen
 struct et_bounds;
 void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds);
 struct et_bounds *et_store_bounds(const struct et_store *store);
+/* The time by which the writer's content grows old (age.h). The caller keeps it. */
+struct et_age;
+void et_store_set_age(struct et_store *store, struct et_age *age);
 
 /* Looks up or adds label lines (labels.h). Returns the id, 0 for "". */
 int64_t et_store_labels(struct et_store *store, const char *lines);

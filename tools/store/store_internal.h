@@ -44,6 +44,8 @@ enum et_statement {
     S_HOUR_OLD,
     S_HOUR_FIRST,
     S_ROWS_LEFT,
+    S_SEEN_LAST,
+    S_HOURS_SINCE,
     S_BUCKET_DROP,
     S_LAST_ID,
     S_LAST_AT,
@@ -58,6 +60,8 @@ enum et_statement {
     S_PAGES,
     S_PAGES_FREE,
     S_PAGE_SIZE,
+    S_BUCKETS_RENEW,
+    S_SEGMENTS_RENEW,
     S_SEGMENT_OLD,
     S_SEGMENT_DROP,
     S_VACUUM,
@@ -178,6 +182,7 @@ struct et_store {
     sqlite3 *db;
     sqlite3_stmt *statements[S_COUNT];
     struct et_bounds *bounds;
+    struct et_age *age;                   /* NULL: the system's clock */
     struct et_residents *residents;       /* NULL: none */
     int64_t metric_sets, metric_swept_ns; /* store_metrics.c */
     char *metric_labels;                  /* NULL: none */

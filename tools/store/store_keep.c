@@ -101,8 +101,9 @@ struct row_range {
 };
 
 /* Deletes some rows of the range. Returns their number or an error. */
-static int delete_rows(struct et_store *store, const struct row_range *range, int64_t now_ns)
+static int delete_rows(struct et_store *store, const struct row_range *range, const struct et_keep_time *now)
 {
+    int64_t now_ns = now->clock_ns < now->count_ns ? now->clock_ns : now->count_ns;
     int64_t hold = range->level == 0 ? relay_hold_id(store) : INT64_MAX, ids[DELETED_AT_ONCE];
     sqlite3_stmt *row = et_store_bind(store, S_ROWS_OLD, "iiiiiii", (int64_t)range->level, range->from, range->to,
                                       range->up_to, hold, now_ns - DAY, (int64_t)DELETED_AT_ONCE);
@@ -121,7 +122,7 @@ static int delete_rows(struct et_store *store, const struct row_range *range, in
 }
 
 /* Deletes rows that are marked as gone. */
-static int sweep_step(struct et_store *store, int64_t now_ns)
+static int sweep_step(struct et_store *store, const struct et_keep_time *now)
 {
     for (int level = 1; level < ET_LEVELS; level++) {
         struct et_buckets list = {0};
@@ -129,7 +130,7 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
         for (size_t i = 0; i < list.count && !got && !err; i++) {
             struct et_bucket *b = &list.buckets[i];
             struct row_range range = {level - 1, b->start_ns, b->start_ns + et_level_ns[level], b->gone};
-            got = b->swept < b->gone ? delete_rows(store, &range, now_ns) : 0;
+            got = b->swept < b->gone ? delete_rows(store, &range, now) : 0;
             if (b->swept < b->gone && !got && relay_hold_id(store) >= b->gone) {
                 b->swept = b->gone;
                 got = et_bucket_put(store, b);
@@ -145,14 +146,14 @@ static int sweep_step(struct et_store *store, int64_t now_ns)
 }
 
 /* Deletes some rows of the hour; after the last, what only they used, and counts the hour. */
-static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, enum et_deleted reason)
+static int drop_hour(struct et_store *store, int64_t hour_ns, const struct et_keep_time *now, enum et_deleted reason)
 {
     int err = et_rollup_drop(store, hour_ns);
     store->dropping = true;
     store->dropping_ns = hour_ns;
     for (int level = 0; level < ET_LEVELS && !err; level++) {
         struct row_range range = {level, hour_ns, hour_ns + HOUR, INT64_MAX};
-        int got = delete_rows(store, &range, now_ns);
+        int got = delete_rows(store, &range, now);
         if (got) {
             return got > 0 ? 1 : got;
         }
@@ -173,18 +174,19 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, int64_t now_ns, en
     return err ? err : 1;
 }
 
-static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, int64_t now_ns, enum et_deleted reason)
+static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, const struct et_keep_time *now,
+                        enum et_deleted reason)
 {
     int got = et_store_step(store, row);
     int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
-    return got == 1 ? drop_hour(store, hour, now_ns, reason) : got;
+    return got == 1 ? drop_hour(store, hour, now, reason) : got;
 }
 
-static int age_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+static int age_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
 {
-    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now_ns - policy->keep_ns) : NULL;
-    return policy->keep_ns ? drop_hour_of(store, row, now_ns, ET_DELETED_OLD_HOURS) : 0;
+    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now->count_ns - policy->keep_ns) : NULL;
+    return policy->keep_ns ? drop_hour_of(store, row, now, ET_DELETED_OLD_HOURS) : 0;
 }
 
 static int64_t used_bytes(struct et_store *store)
@@ -239,17 +241,18 @@ static int count_floor(struct et_store *store, int64_t hours, int64_t now_ns)
 }
 
 /* Deletes the oldest hour, but none of those that the limit must leave. */
-static int drop_oldest(struct et_store *store, const struct et_policy *policy, int64_t used, int64_t now_ns)
+static int drop_oldest(struct et_store *store, const struct et_policy *policy, int64_t used,
+                       const struct et_keep_time *now)
 {
     int64_t hours = et_store_number(store, et_store_bind(store, S_HOURS_LEFT, ""));
-    int got = hours < 0 ? (int)hours : hours > ET_KEPT_HOURS ? 0 : count_floor(store, hours, now_ns);
+    int got = hours < 0 ? (int)hours : hours > ET_KEPT_HOURS ? 0 : count_floor(store, hours, now->count_ns);
     if (got) {
         return got;
     }
     if (hours > ET_KEPT_HOURS || (hours > 1 && store->floor.bytes > policy->max_bytes)) {
-        return drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now_ns, ET_DELETED_BIG_HOURS);
+        return drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now, ET_DELETED_BIG_HOURS);
     }
-    got = et_collect_step(store, now_ns, true);
+    got = et_collect_step(store, now->count_ns, true);
     store->floor.used = got ? store->floor.used : used;
     return got;
 }
@@ -257,10 +260,10 @@ static int drop_oldest(struct et_store *store, const struct et_policy *policy, i
 /* Oldest first: unmerged rows, then blocks of 5 minutes, then whole hours. A due garbage collection comes before hours,
  * because it may free enough. An hour that was begun goes entirely, even if less would do: part of it would look like
  * a quiet hour. */
-static int size_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+static int size_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
 {
     if (store->dropping) {
-        return drop_hour(store, store->dropping_ns, now_ns, ET_DELETED_BIG_HOURS);
+        return drop_hour(store, store->dropping_ns, now, ET_DELETED_BIG_HOURS);
     }
     int64_t used = policy->max_bytes ? used_bytes(store) : 0;
     if (used <= policy->max_bytes) {
@@ -269,8 +272,8 @@ static int size_step(struct et_store *store, const struct et_policy *policy, int
     }
     int got = strip_oldest(store, 1, INT64_MAX);
     got = got ? got : strip_oldest(store, 2, INT64_MAX);
-    got = got ? got : et_collect_step(store, now_ns, false);
-    return got ? got : drop_oldest(store, policy, used, now_ns);
+    got = got ? got : et_collect_step(store, now->count_ns, false);
+    return got ? got : drop_oldest(store, policy, used, now);
 }
 
 struct et_keep_limit et_keep_limit(const struct et_store *store)
@@ -352,25 +355,30 @@ static int vacuum_step(struct et_store *store)
     return got < 0 ? got : left < spare;
 }
 
-static int run_due_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
+static int run_due_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
 {
-    int got = et_merge_step(store, now_ns, MERGED_AT_ONCE);
-    got = got ? got : gone_step(store, policy, now_ns);
-    got = got ? got : sweep_step(store, now_ns);
-    got = got ? got : age_step(store, policy, now_ns);
-    got = got ? got : size_step(store, policy, now_ns);
+    int got = et_merge_step(store, now, MERGED_AT_ONCE);
+    got = got ? got : gone_step(store, policy, now->count_ns);
+    got = got ? got : sweep_step(store, now);
+    got = got ? got : age_step(store, policy, now);
+    got = got ? got : size_step(store, policy, now);
     got = got ? got : et_rollup_step(store, ROLLED_AT_ONCE, policy->rollup_rows ? policy->rollup_rows : ROLLUP_ROWS);
-    got = got ? got : segment_step(store, now_ns);
-    got = got ? got : et_collect_step(store, now_ns, false);
+    got = got ? got : segment_step(store, now->count_ns);
+    got = got ? got : et_collect_step(store, now->count_ns, false);
     return got ? got : vacuum_step(store);
+}
+
+int et_keep_step_at(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
+{
+    int err = et_store_begin(store);
+    int got = err ? err : run_due_step(store, policy, now);
+    err = et_store_end(store, got >= 0);
+    return got < 0 ? got : err ? err : got;
 }
 
 int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
 {
-    int err = et_store_begin(store);
-    int got = err ? err : run_due_step(store, policy, now_ns);
-    err = et_store_end(store, got >= 0);
-    return got < 0 ? got : err ? err : got;
+    return et_keep_step_at(store, policy, &(struct et_keep_time){now_ns, now_ns});
 }
 
 int et_keep_all(struct et_store *store, const struct et_policy *policy, int64_t now_ns)

@@ -12,7 +12,7 @@
 #include "tools/store/store.h"
 
 /* Retention. Ages count from the time of measurement and from the time of merging, soon after arrival, so that late
- * profiles stay as long. 0: forever, or any size. */
+ * profiles stay as long, and those of a device whose clock is behind. 0: forever, or any size. */
 struct et_policy {
     int64_t fine_ns; /* unmerged profiles stay this long after their merge */
     int64_t five_ns; /* blocks of 5 minutes, with span ids, stay this long */
@@ -28,7 +28,15 @@ enum { ET_KEPT_HOURS = 24 };
 /* 2 hours, 2 days, 14 days, any size. */
 extern const struct et_policy et_policy_default;
 
+/* The times of a step. Profiles are merged soon after the clock says that their bucket has ended, whatever it says. All
+ * ages are by a count (age.h), so a wrong clock deletes nothing. */
+struct et_keep_time {
+    int64_t clock_ns, count_ns;
+};
+
 /* Does one due step. */
+int et_keep_step_at(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now);
+/* With a clock that is right. */
 int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns);
 
 /* Does all steps until nothing is due. */
@@ -63,6 +71,6 @@ struct et_keep_limit {
 struct et_keep_limit et_keep_limit(const struct et_store *store);
 
 /* Merges some due series of a bucket, about `stacks` stacks. Call it between et_store_begin() and et_store_end(). */
-int et_merge_step(struct et_store *store, int64_t now_ns, size_t stacks);
+int et_merge_step(struct et_store *store, const struct et_keep_time *now, size_t stacks);
 
 #endif

@@ -301,7 +301,7 @@ int et_bucket_put(struct et_store *store, const struct et_bucket *b)
 }
 
 /* Continues the bucket's merge pass, or starts one. */
-static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t now_ns, size_t most)
+static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t count_ns, size_t most)
 {
     struct et_rows rows = {0};
     size_t at = 0, stacks = 0;
@@ -312,7 +312,7 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_
         }
         bucket->high = last;
         bucket->done = 0;
-        bucket->seen_ns = now_ns;
+        bucket->seen_ns = count_ns;
         bucket->dirty = false;
     }
     int err = read_sources(store, bucket, &rows);
@@ -331,16 +331,16 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_
     return err ? err : et_bucket_put(store, bucket);
 }
 
-int et_merge_step(struct et_store *store, int64_t now_ns, size_t stacks)
+int et_merge_step(struct et_store *store, const struct et_keep_time *now, size_t stacks)
 {
     struct et_bucket bucket;
-    int64_t due = now_ns - GRACE_NS;
+    int64_t due = now->clock_ns - GRACE_NS;
     sqlite3_stmt *row = et_store_bind(store, S_BUCKET_DUE, "ii", due - et_level_ns[1], due - et_level_ns[2]);
     int got = et_store_step(store, row);
     if (got == 1) {
         bucket = et_bucket_of(row, sqlite3_column_int(row, 9));
         sqlite3_reset(row);
-        got = merge_bucket(store, &bucket, now_ns, stacks);
+        got = merge_bucket(store, &bucket, now->count_ns, stacks);
         got = got ? got : 1;
     }
     return got;

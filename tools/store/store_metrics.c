@@ -7,6 +7,7 @@
  */
 #include "tools/lib/config.h"
 #include "tools/lib/labels.h"
+#include "tools/store/age.h"
 #include "tools/store/store_internal.h"
 #include "tools/lib/time_text.h"
 
@@ -111,7 +112,7 @@ static int has_room(struct et_store *store, const struct metric_set *set)
     sqlite3_stmt *row =
         et_store_bind(store, S_METRIC_KNOWN, "ssss", set->service, set->version, set->device, set->labels);
     int known = et_store_step(store, row);
-    int64_t now_ns = et_now();
+    int64_t now_ns = et_age_now(store->age);
     sqlite3_reset(row);
     bool due = !store->metric_swept_ns || (store->metric_sets >= SETS && now_ns - store->metric_swept_ns > SWEEP_NS);
     int err = known == 0 && due ? drop_unseen_sets(store, now_ns) : 0;

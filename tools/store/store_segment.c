@@ -5,6 +5,7 @@
  * earlier ones. A rollback removes the dictionaries that the transaction changed. The sequence number shows whether
  * another process has extended a segment: the database is authoritative.
  */
+#include "tools/store/age.h"
 #include "tools/store/store_collect.h"
 
 #include <stdlib.h>
@@ -112,8 +113,9 @@ int et_store_segment_put(struct et_store *store, uint64_t segment, const struct 
     if (cached) {
         cached->sequence = row->next_sequence;
     }
-    return et_store_step(store, et_store_bind(store, S_SEGMENT_PUT, "uiiii", segment, row->origin,
-                                              (int64_t)row->next_sequence, (int64_t)row->ended, now_ns));
+    return et_store_step(store,
+                         et_store_bind(store, S_SEGMENT_PUT, "uiiii", segment, row->origin, (int64_t)row->next_sequence,
+                                       (int64_t)row->ended, store->age ? store->age->count_ns : now_ns));
 }
 
 static int load_spans(struct et_store *store, uint64_t segment, struct et_segment *out)

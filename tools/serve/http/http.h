@@ -126,6 +126,10 @@ struct et_relay *et_server_relay(struct et_server *server);
 /* NULL: no scrape target is configured. */
 struct et_scraper *et_server_scraper(struct et_server *server);
 
+/* The time by which what the database has grows old (age.h). */
+struct et_age;
+struct et_age *et_server_age(struct et_server *server);
+
 /* NULL: nobody is told of incidents. */
 struct et_webhook *et_server_webhook(struct et_server *server);
 

@@ -7,10 +7,12 @@
  *                last call:  the route's handler, its answer is sent
  */
 #include "tools/serve/http/server.h"
+#include "tools/store/age.h"
 #include "tools/store/group_commit.h"
 #include "tools/serve/http/encoding.h"
 #include "tools/serve/http/evict.h"
 #include "tools/lib/gzip.h"
+#include "tools/lib/time_text.h"
 #include "tools/serve/http/http.h"
 #include "tools/serve/http/listen.h"
 #include "tools/serve/http/rejections.h"
@@ -42,6 +44,7 @@ struct et_server {
     pthread_cond_t read_done;
     struct et_limits limits;
     struct et_bounds *bounds;
+    struct et_age age;
     struct et_evictor *evictor;
     struct et_memory_budget receiving, working, files;
     unsigned long accepted;
@@ -289,6 +292,11 @@ void et_server_set_scraper(struct et_server *server, struct et_scraper *scraper)
 void et_server_set_webhook(struct et_server *server, struct et_webhook *webhook)
 {
     server->webhook = webhook;
+}
+
+struct et_age *et_server_age(struct et_server *server)
+{
+    return &server->age;
 }
 
 struct et_webhook *et_server_webhook(struct et_server *server)
@@ -640,7 +648,10 @@ static bool open_stores(struct et_server *server)
         return false;
     }
     et_store_set_bounds(server->writer, server->bounds);
-    if (et_bounds_load(server->bounds, server->writer) != 0) {
+    et_bounds_set_age(server->bounds, &server->age);
+    et_store_set_age(server->writer, &server->age);
+    if (et_bounds_load(server->bounds, server->writer) != 0 ||
+        et_age_begin(&server->age, server->writer, et_now(), et_since_boot()) != 0) {
         et_error("database %s: %s", server->db, et_store_why(server->writer));
         return false;
     }

@@ -12,6 +12,7 @@
 #include "tools/serve/relay/relay_window.h"
 #include "tools/lib/time_text.h"
 #include "tools/lib/pause.h"
+#include "tools/store/age.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -105,7 +106,7 @@ static int read_next_row(struct relay_destination *d, int64_t after, struct et_a
 static bool untimely(const struct relay_destination *d, int64_t start_ns)
 {
     const struct et_relay_backend *backend = d->config->backend;
-    int64_t now = et_now();
+    int64_t now = et_age_now(et_server_age(d->relay->server));
     return (d->config->oldest_ns && start_ns < now - d->config->oldest_ns) ||
            (backend->newest_s && start_ns > now + backend->newest_s * NS_PER_S);
 }

@@ -333,7 +333,7 @@ static int tear_down(void **context)
 static int merge(struct et_store *store, int64_t now_ns)
 {
     assert_int_equal(et_store_begin(store), 0);
-    int got = et_merge_step(store, now_ns, 1100);
+    int got = et_merge_step(store, &(struct et_keep_time){now_ns, now_ns}, 1100);
     assert_int_equal(et_store_end(store, got >= 0), 0);
     return got;
 }
