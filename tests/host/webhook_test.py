@@ -66,7 +66,7 @@ def push(server, incident, part=0, more=False, service="shop", device="pi-7"):
 
 def counts(server):
     text = server.request("GET", "/metrics")[1].decode()
-    return {result: int(re.search(rf'edgeprof_webhook_total{{result="{result}"}} (\d+)', text)[1]) for result in ("sent", "failed", "suppressed")}
+    return {result: int(re.search(rf'edgeprof_webhook_total{{result="{result}"}} (\d+)', text)[1]) for result in ("sent", "failed", "suppressed", "suppressed_device")}
 
 
 def test_each_is_told_once(serve, folder, start_server):
@@ -132,9 +132,18 @@ def test_rate(serve):
     ear = Ear()
     server = serve(ear, "per-hour = 3")
     for incident in range(1, 11):
+        push(server, incident, device=f"pi-{incident}")
+    assert wait_until(lambda: sum(counts(server).values()) == 10), "all looked at"
+    assert counts(server) == {"sent": 3, "failed": 0, "suppressed": 7, "suppressed_device": 0}, "three an hour"
+
+
+def test_rate_of_a_device(serve):
+    ear = Ear()
+    server = serve(ear, "per-hour = 10", "device-per-hour = 4")
+    for incident in range(1, 11):
         push(server, incident)
     assert wait_until(lambda: sum(counts(server).values()) == 10), "all looked at"
-    assert counts(server) == {"sent": 3, "failed": 0, "suppressed": 7}, "three an hour"
+    assert counts(server) == {"sent": 4, "failed": 0, "suppressed": 0, "suppressed_device": 6}, "four an hour"
 
 
 def test_nobody_waits(serve):
@@ -153,8 +162,25 @@ def test_nobody_waits(serve):
 
 def test_settings(cli, folder):
     for lines, says in (("url = ftp://host/", "url: expected http://HOST:PORT/PATH"), ("link = x", "url: expected http"), ("url = http://h/\nfrequency = 3", "frequency"),
-                        ("url = http://h/\nper-hour = 9999", "per-hour")):
+                        ("url = http://h/\nper-hour = 9999", "per-hour"), ("url = http://h/\ndevice-per-hour = 9999", "device-per-hour")):
         with open(f"{folder}/wrong.conf", "w") as file:
             file.write(f"[webhook]\n{lines}\n")
         done = cli.run("serve", "--config", f"{folder}/wrong.conf", "--db", f"{folder}/x.db")
         assert done.returncode != 0 and says in done.err, done.err
+
+
+def test_a_noisy_device_silences_nobody(serve):
+    """One device with incidents all the time, and then nine with one each."""
+    ear = Ear()
+    server = serve(ear, "per-hour = 20")
+    for incident in range(1, 61):
+        push(server, incident, device="noisy")
+    for incident in range(61, 70):
+        push(server, incident, device=f"quiet-{incident}")
+    assert wait_until(lambda: sum(counts(server).values()) == 69), "all looked at"
+    devices = [body["device"] for *_, body in ear.heard]
+    assert devices.count("noisy") <= 10 and sum(device != "noisy" for device in devices) == 9, devices
+    assert counts(server) == {"sent": 14, "failed": 0, "suppressed": 0, "suppressed_device": 55}, "a quarter of the rate, at most"
+    first = next(body for *_, body in ear.heard if body["device"] != "noisy")
+    assert first["not_told"] == 55 and "(55 before it were too many)" in first["text"], f"what was not told is said: {first}"
+    assert ear.heard[-1][-1]["not_told"] == 0 and "before it" not in ear.heard[-1][-1]["text"], "once"

@@ -1,9 +1,11 @@
 /* See webhook.h. */
 #include "tools/serve/webhook.h"
 #include "tools/formats/incident.h"
+#include "tools/lib/hash.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/pause.h"
 #include "tools/lib/time_text.h"
+#include "tools/serve/fair_rate.h"
 #include "tools/serve/http/server.h"
 #include "tools/serve/query/metrics.h"
 #include "tools/serve/relay/relay_http.h"
@@ -12,26 +14,24 @@
 #include <string.h>
 
 enum { PER_HOUR = 20, PER_HOUR_MOST = 3600, TRIES = 3, TIMEOUT_S = 10, RETRY_AFTER_MOST_S = 60 };
-static const int64_t SECOND_NS = 1000000000, LOOK_NS = 1000000000, HOUR_NS = INT64_C(3600) * 1000000000;
+static const int64_t SECOND_NS = 1000000000, LOOK_NS = 1000000000;
 
-enum result { SENT, FAILED, SUPPRESSED, RESULTS };
-static const char *const result_names[RESULTS] = {"sent", "failed", "suppressed"};
+enum result { SENT, FAILED, SUPPRESSED, SUPPRESSED_DEVICE, RESULTS };
+static const char *const result_names[RESULTS] = {"sent", "failed", "suppressed", "suppressed_device"};
 
 struct et_webhook {
     struct et_server *server;
     char *url, *token_file, *ca, *link;
     char *to; /* the URL without path: that may be a secret */
-    uint64_t per_hour;
+    struct et_fair_rate rate;
     struct et_relay_target target;
     struct et_relay_http *http;
     pthread_t thread;
     struct et_pause pause;
     atomic_bool stop;
-    int64_t cursor;       /* id of the last row that was looked at */
-    int64_t allowance;    /* ns; an hour of it is per_hour notifications */
-    int64_t allowance_ns; /* when that was counted */
-    uint64_t unsaid;      /* suppressed since the last notification */
-    bool failing;         /* and that was said */
+    int64_t cursor;  /* id of the last row that was looked at */
+    uint64_t unsaid; /* suppressed since the last notification */
+    bool failing;    /* and that was said */
     _Atomic uint64_t counts[RESULTS];
 };
 
@@ -39,7 +39,7 @@ struct et_webhook {
 
 bool et_webhook_read(const struct et_config *config, const struct et_section *section, struct et_webhook_config *out)
 {
-    static const char *const keys[] = {"url", "token-file", "ca", "link", "per-hour", NULL};
+    static const char *const keys[] = {"url", "token-file", "ca", "link", "per-hour", "device-per-hour", NULL};
     *out = (struct et_webhook_config){.per_hour = PER_HOUR};
     if (!section) {
         return true;
@@ -47,6 +47,7 @@ bool et_webhook_read(const struct et_config *config, const struct et_section *se
     const struct et_setting *url = et_config_setting(section, "url");
     bool ok = et_config_keys(config, section, keys);
     ok = ok && et_config_number(config, section, "per-hour", PER_HOUR_MOST, &out->per_hour);
+    ok = ok && et_config_number(config, section, "device-per-hour", PER_HOUR_MOST, &out->device_per_hour);
     if (ok && (!url || (strncmp(url->value, "http://", 7) != 0 && strncmp(url->value, "https://", 8) != 0))) {
         et_config_error(config, url ? url->line : section->line, "url: expected http://HOST:PORT/PATH, or https");
         ok = false;
@@ -56,22 +57,6 @@ bool et_webhook_read(const struct et_config *config, const struct et_section *se
     out->ca = et_config_value(section, "ca");
     out->link = et_config_value(section, "link");
     return ok;
-}
-
-/* ---- the rate ---- */
-
-/* The allowance grows with time and holds an hour's at most. */
-static bool take_allowance(struct et_webhook *webhook)
-{
-    int64_t now = et_monotonic(), price = HOUR_NS / (int64_t)webhook->per_hour;
-    webhook->allowance += now - webhook->allowance_ns;
-    webhook->allowance = webhook->allowance < HOUR_NS ? webhook->allowance : HOUR_NS;
-    webhook->allowance_ns = now;
-    if (webhook->allowance < price) {
-        return false;
-    }
-    webhook->allowance -= price;
-    return true;
 }
 
 /* ---- a notification ---- */
@@ -95,6 +80,9 @@ static void write_body(const struct et_webhook *webhook, const et_message *messa
                   (unsigned long long)message->timeline->incident);
     et_buf_printf(&text, "%s %s in %s on %s: %s", et_incident_cause((int)message->timeline->cause),
                   message->timeline->name, message->origin->service, device_of(message), link.data);
+    if (webhook->unsaid) {
+        et_buf_printf(&text, " (%llu before it were too many)", (unsigned long long)webhook->unsaid);
+    }
     et_incident_summary(message, received_ns, out);
     out->size--; /* the final brace */
     et_json_clean_field(out, "device", device_of(message));
@@ -150,13 +138,19 @@ static bool notify(struct et_webhook *webhook, const struct et_incident_row *row
     struct et_buf body = {0};
     et_message *message = et_message_decode(row->message, row->size, &why);
     bool going = true;
-    if (message && message->timeline && message->origin && take_allowance(webhook)) {
+    enum et_fair fair = ET_FAIR_ALLOWED;
+    bool complete = message && message->timeline && message->origin;
+    if (complete) {
+        const char *device = device_of(message);
+        fair = et_fair_take(&webhook->rate, et_hash_bytes(device, strlen(device)), et_monotonic());
+    }
+    if (complete && fair == ET_FAIR_ALLOWED) {
         write_body(webhook, message, row->received_ns, &body);
         webhook->unsaid = 0;
         going = post(webhook, &body);
-    } else if (message && message->timeline && message->origin) {
+    } else if (complete) {
         webhook->unsaid++;
-        (void)atomic_fetch_add(&webhook->counts[SUPPRESSED], 1);
+        (void)atomic_fetch_add(&webhook->counts[fair == ET_FAIR_DEVICE ? SUPPRESSED_DEVICE : SUPPRESSED], 1);
     }
     if (message) {
         et_message_free(message);
@@ -258,15 +252,15 @@ struct et_webhook *et_webhook_start(struct et_server *server, const struct et_we
         return NULL;
     }
     struct et_webhook *webhook = et_alloc(1, sizeof *webhook);
-    *webhook = (struct et_webhook){.server = server,
-                                   .url = et_strdup(config->url),
-                                   .token_file = copy(config->token_file),
-                                   .ca = copy(config->ca),
-                                   .link = et_strdup(config->link ? config->link : et_server_url(server)),
-                                   .to = without_path(config->url),
-                                   .per_hour = config->per_hour ? config->per_hour : 1,
-                                   .allowance = HOUR_NS,
-                                   .allowance_ns = et_monotonic()};
+    uint64_t per_hour = config->per_hour ? config->per_hour : 1, quarter = (per_hour + 3) / 4;
+    *webhook = (struct et_webhook){
+        .server = server,
+        .url = et_strdup(config->url),
+        .token_file = copy(config->token_file),
+        .ca = copy(config->ca),
+        .link = et_strdup(config->link ? config->link : et_server_url(server)),
+        .to = without_path(config->url),
+        .rate = {.per_hour = per_hour, .device_per_hour = config->device_per_hour ? config->device_per_hour : quarter}};
     et_pause_init(&webhook->pause);
     *failed = !webhook_open(webhook, &why);
     if (*failed) {
@@ -292,8 +286,9 @@ void et_webhook_metrics(struct et_webhook *webhook, struct et_buf *out)
     if (!webhook) {
         return;
     }
-    et_metrics_family(out, "edgeprof_webhook_total", "counter",
-                      "Incidents of which the webhook was told, was not told after some tries, or above its rate.");
+    et_metrics_family(
+        out, "edgeprof_webhook_total", "counter",
+        "Incidents of which the webhook was told, was not told after some tries, or above its rate or its device's.");
     for (enum result result = 0; result < RESULTS; result++) {
         et_metrics_sample(out, "edgeprof_webhook_total", "result", result_names[result], NULL);
         et_metrics_number(out, atomic_load(&webhook->counts[result]));

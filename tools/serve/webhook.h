@@ -1,7 +1,7 @@
 /*
  * The thread of `serve` that tells somebody about new incidents: a POST with a small JSON body for each, to the URL of
- * the section [webhook]. It reads what the database has, so no sender waits for it. What it has not told when the
- * server ends is not told later.
+ * the section [webhook]. It reads what the database has, so no sender waits for it. Rates limit how many it tells, of
+ * each device and in all (fair_rate.h). What it has not told when the server ends is not told later.
  */
 #ifndef ET_WEBHOOK_H
 #define ET_WEBHOOK_H
@@ -13,7 +13,7 @@
 struct et_webhook_config {
     const char *url; /* NULL: there is no webhook */
     const char *token_file, *ca, *link;
-    uint64_t per_hour;
+    uint64_t per_hour, device_per_hour; /* the latter 0: a quarter */
 };
 
 /* Reads the section; section may be NULL. False: invalid, which was reported. */
