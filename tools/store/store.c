@@ -18,6 +18,16 @@
  */
 #define UNUSED_SERIES " last_ns < ?1 AND id NOT IN (SELECT series FROM profile WHERE level IN (0, 1, 2) AND at_ns < ?1)"
 
+/* Of the newest rows so many and bytes, and of those of the newest row's sender: struct et_most. */
+#define BEYOND(rows, most, most_bytes)                                                                                 \
+    "SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id DESC) AS place, sum(length(message)) OVER"              \
+    " (ORDER BY id DESC) AS bytes FROM " rows ") WHERE place > " most " OR bytes > " most_bytes
+#define SENDER "(service, tags, host)"
+#define DROP_BEYOND(table)                                                                                             \
+    "DELETE FROM " table " WHERE id IN (" BEYOND(table, "?1", "?2") " UNION ALL " BEYOND(                              \
+        table " WHERE " SENDER " = (SELECT service, tags, host FROM " table " ORDER BY id DESC LIMIT 1)", "?3",        \
+        "?4") ")"
+
 static const char *const SQL[S_COUNT] = {
     [S_BEGIN] = "BEGIN IMMEDIATE",
     [S_COMMIT] = "COMMIT",
@@ -47,25 +57,13 @@ static const char *const SQL[S_COUNT] = {
     [S_SKIPPED] = "UPDATE origin SET skipped = skipped + 1 WHERE id = ?",
     [S_CRASH_ADD] = "INSERT INTO crash (segment, received_ns, service, tags, host, message)"
                     " SELECT ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
-    [S_CRASH_DROP] = "DELETE FROM crash WHERE id <= (SELECT id FROM crash ORDER BY id DESC LIMIT 1 OFFSET ?1) OR id <="
-                     " (SELECT max(id) FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM "
-                     "crash) WHERE bytes > ?2)"
-                     " OR id <= (SELECT o.id FROM crash o JOIN crash n USING (service, tags, host) WHERE n.id ="
-                     " (SELECT max(id) FROM crash) ORDER BY o.id DESC LIMIT 1 OFFSET ?3) AND (service, tags, host) ="
-                     " (SELECT service, tags, host FROM crash ORDER BY id DESC LIMIT 1)",
+    [S_CRASH_DROP] = DROP_BEYOND("crash"),
     [S_CRASH_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'crash'",
     [S_CRASHES] = "SELECT received_ns, service, tags, host, message FROM crash"
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT_ADD] = "INSERT INTO incident (incident, part, received_ns, service, tags, host, message)"
                        " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
-    [S_INCIDENT_DROP] = "DELETE FROM incident WHERE id <= (SELECT id FROM incident ORDER BY id DESC LIMIT 1 OFFSET ?1) "
-                        "OR id <= (SELECT max(id)"
-                        " FROM (SELECT id, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident)"
-                        " WHERE bytes > ?2) OR id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id DESC)"
-                        " AS place, sum(length(message)) OVER (ORDER BY id DESC) AS bytes FROM incident"
-                        " WHERE (service, tags, host) ="
-                        " (SELECT service, tags, host FROM incident ORDER BY id DESC LIMIT 1))"
-                        " WHERE place > ?3 OR bytes > ?4)",
+    [S_INCIDENT_DROP] = DROP_BEYOND("incident"),
     [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
@@ -537,6 +535,12 @@ void et_store_close(struct et_store *store)
     et_known_clear(&store->known);
     et_buf_free(&store->key);
     free(store);
+}
+
+int et_store_drop_beyond(struct et_store *store, enum et_statement which, const struct et_most *most)
+{
+    return et_store_step(
+        store, et_store_bind(store, which, "iiii", most->rows, most->bytes, most->rows_of_one, most->bytes_of_one));
 }
 
 void et_store_set_age(struct et_store *store, struct et_age *age)

@@ -119,22 +119,19 @@ struct et_stored {
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored);
 
-/* Stores a message that tells of a crash, for the origin. The newest ET_CRASHES_MOST stay, of at most
- * ET_CRASH_BYTES_MOST, so that a query can read them; of one device's service the newest ET_CRASHES_OF_ONE, so that one
- * that crashes again and again leaves those of others. */
-enum { ET_CRASHES_MOST = 1000, ET_CRASH_BYTES_MOST = 16 << 20, ET_CRASHES_OF_ONE = 100 };
+/* Of messages that are kept as they came, the newest so many stay, of so many bytes, so that a query can read them; of
+ * one device's service so many of that, so that one that sends again and again leaves those of others. */
+struct et_most {
+    int64_t rows, bytes, rows_of_one, bytes_of_one;
+};
+/* Of incidents, what one may have is ten days of its own limits. */
+extern const struct et_most et_crashes_most, et_incidents_most;
+
+/* Stores a message that tells of a crash, for the origin. */
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size);
 
-/* A part of an incident, as its message came. The newest ET_INCIDENT_PARTS_MOST stay, of at most
- * ET_INCIDENT_BYTES_MOST; of one device's service the newest ET_INCIDENT_PARTS_OF_ONE, of at most
- * ET_INCIDENT_BYTES_OF_ONE: ten days of its own limits. */
-enum {
-    ET_INCIDENT_PARTS_MOST = 1000,
-    ET_INCIDENT_BYTES_MOST = 64 << 20,
-    ET_INCIDENT_PARTS_OF_ONE = 200,
-    ET_INCIDENT_BYTES_OF_ONE = 10 << 20,
-};
+/* A part of an incident, as its message came. */
 struct et_incident_row {
     int64_t id; /* only for et_store_incident_after() */
     uint64_t incident;

@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+const struct et_most et_crashes_most = {.rows = 1000, .bytes = 16 << 20, .rows_of_one = 100, .bytes_of_one = 16 << 20};
+
 int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int64_t now_ns, const void *message,
                    size_t size)
 {
     int err = et_store_step(store,
                             et_store_bind(store, S_CRASH_ADD, "iibi", (int64_t)segment, now_ns, message, size, origin));
-    return err ? err
-               : et_store_step(store, et_store_bind(store, S_CRASH_DROP, "iii", (int64_t)ET_CRASHES_MOST,
-                                                    (int64_t)ET_CRASH_BYTES_MOST, (int64_t)ET_CRASHES_OF_ONE));
+    return err ? err : et_store_drop_beyond(store, S_CRASH_DROP, &et_crashes_most);
 }
 
 int et_store_crashes(struct et_store *store, const struct et_query *query,

@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
+const struct et_most et_incidents_most = {
+    .rows = 1000, .bytes = 64 << 20, .rows_of_one = 200, .bytes_of_one = 10 << 20};
+
 int et_store_incident(struct et_store *store, const struct et_incident_row *row, int64_t origin)
 {
     int err = et_store_step(store, et_store_bind(store, S_INCIDENT_ADD, "uiibi", row->incident, (int64_t)row->part,
                                                  row->received_ns, row->message, row->size, origin));
-    return err ? err
-               : et_store_step(store, et_store_bind(store, S_INCIDENT_DROP, "iiii", (int64_t)ET_INCIDENT_PARTS_MOST,
-                                                    (int64_t)ET_INCIDENT_BYTES_MOST, (int64_t)ET_INCIDENT_PARTS_OF_ONE,
-                                                    (int64_t)ET_INCIDENT_BYTES_OF_ONE));
+    return err ? err : et_store_drop_beyond(store, S_INCIDENT_DROP, &et_incidents_most);
 }
 
 static struct et_incident_row row_of(sqlite3_stmt *row)

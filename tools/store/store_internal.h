@@ -235,6 +235,9 @@ int et_store_step(struct et_store *store, sqlite3_stmt *statement);
 /* First column of the first row; 0: no row; or an error. */
 int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement);
 
+/* Deletes the oldest rows beyond the limits: S_CRASH_DROP, S_INCIDENT_DROP. Returns 0 or an error. */
+int et_store_drop_beyond(struct et_store *store, enum et_statement which, const struct et_most *most);
+
 /* The tags and names of a profile's process. */
 struct et_process {
     const char *tags, *service, *host; /* tags as in et_origin */

@@ -648,12 +648,12 @@ static void crashes_are_bounded(void **state)
     for (int i = 0; i < 1200; i++) {
         crash(store, "loops", 100);
     }
-    assert_int_equal(count(store, "crash WHERE host = 'loops'"), ET_CRASHES_OF_ONE);
+    assert_int_equal(count(store, "crash WHERE host = 'loops'"), et_crashes_most.rows_of_one);
     assert_int_equal(count(store, "crash WHERE host = 'quiet'"), 20);
     for (int i = 0; i < 6; i++) {
         crash(store, "large", 4 << 20);
     }
-    assert_int_equal(count(store, "crash"), ET_CRASH_BYTES_MOST / (4 << 20));
+    assert_int_equal(count(store, "crash"), et_crashes_most.bytes / (4 << 20));
 }
 
 static void incident(struct et_store *store, const char *host, size_t size)
@@ -676,12 +676,12 @@ static void incidents_are_bounded(void **state)
     for (int i = 0; i < 1200; i++) {
         incident(store, "often", 100);
     }
-    assert_int_equal(count(store, "incident WHERE host = 'often'"), ET_INCIDENT_PARTS_OF_ONE);
+    assert_int_equal(count(store, "incident WHERE host = 'often'"), et_incidents_most.rows_of_one);
     assert_int_equal(count(store, "incident WHERE host = 'quiet'"), 20);
     for (int i = 0; i < 30; i++) {
         incident(store, "large", 4 << 20);
     }
-    assert_int_equal(count(store, "incident WHERE host = 'large'"), ET_INCIDENT_BYTES_OF_ONE / (4 << 20));
+    assert_int_equal(count(store, "incident WHERE host = 'large'"), et_incidents_most.bytes_of_one / (4 << 20));
     assert_int_equal(count(store, "incident WHERE host = 'quiet'"), 20);
 }
 
