@@ -254,7 +254,7 @@ static struct ep_x86_effect effect_operand(const struct parts *p)
     if (op == 0x8f)
         return effect(EP_X86_POP, EP_X86_NO_REG, 0);
     if (op == 0xff && (p->reg & 7) == 4 && p->memory && (p->fixed || p->rm != EP_X86_NO_REG))
-        return effect(EP_X86_RETURN, 0, 0);
+        return effect(EP_X86_RETURN, EP_X86_NO_REG, 0);
     if (op == 0xff && (p->reg & 7) >= 2)
         return (p->reg & 7) < 4   ? effect(EP_X86_CALL, 0, 0)
                : (p->reg & 7) < 6 ? effect(EP_X86_JUMP, 0, 0)
@@ -457,4 +457,18 @@ struct ep_x86_effect ep_x86_decode(const uint8_t *at, const uint8_t *end)
     if (end - at >= 16)
         likely = quick(at);
     return likely.size ? likely : decode(at, end);
+}
+
+bool ep_x86_set_sp(uintptr_t start, uintptr_t pc, bool last)
+{
+    uint32_t code;
+
+    for (uintptr_t back = 3; back <= EP_X86_SP_NEAR && back <= pc - start; back++) {
+        memcpy(&code, (const void *)(pc - back), sizeof code);
+        /* REX.W 8b with rsp in the ModRM byte's register; REX.W 89 with it in the other, and not mov %rbp,%rsp */
+        if (((code & 0x38fffc) == 0x208b48 || ((code & 0xc7fffb) == 0xc48948 && (code & 0xffffff) != 0xec8948)) &&
+            (!last || ep_x86_decode((const uint8_t *)(pc - back), (const uint8_t *)pc).size == back))
+            return true;
+    }
+    return false;
 }

@@ -21,8 +21,8 @@ enum ep_x86_kind {
     EP_X86_CALL,
     EP_X86_FORK,    /* a conditional jump to target */
     EP_X86_JUMP,    /* to target; 0: computed */
-    EP_X86_RETURN,  /* or a jump through a pointer in memory that no index chooses (.plt, virtual functions): to another
-                       function */
+    EP_X86_RETURN,  /* or, reg EP_X86_NO_REG, a jump through a pointer in memory that no index chooses (.plt, virtual
+                       functions): to another function */
     EP_X86_UNKNOWN, /* sets sp in a way that is not followed, or does not return, or is no instruction */
 };
 
@@ -39,5 +39,10 @@ struct ep_x86_effect {
 /* The instruction at `at`, of which at most the bytes before `end` are read. Lengths and opcodes: Intel SDM, volume 2,
  * chapter 2 and appendix A. Context: signal. */
 struct ep_x86_effect ep_x86_decode(const uint8_t *at, const uint8_t *end);
+
+/* Whether a mov, from memory or a register other than rbp, set sp in the EP_X86_SP_NEAR bytes before pc: where another
+ * stack begins. last: it is the instruction before pc. Reads bytes from `start` to pc, inclusive. Context: signal. */
+#define EP_X86_SP_NEAR 16u
+bool ep_x86_set_sp(uintptr_t start, uintptr_t pc, bool last);
 
 #endif

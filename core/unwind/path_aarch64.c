@@ -229,9 +229,17 @@ static bool restores_lr(uint32_t code)
            (code & 0xffc003ff) == 0xf94003fe || (code & 0xffe00fff) == 0xf84007fe;
 }
 
-/* br, with the frame not restored on the way: what stands before it tells. A jump table's adds to the address of its
- * first case, which adr has loaded. A call in disguise behind an epilogue returns to lr. Others lead nowhere: what
- * follows them may be a part of the function with another frame. */
+/* Whether sp becomes another stack's: mov, or add or sub with an immediate, from neither sp nor x29. */
+static bool switches_stack(uint32_t code)
+{
+    uint32_t from = code >> 5 & 31;
+
+    return (code & 0xbf80001f) == 0x9100001f && from != SP && from != FP;
+}
+
+/* br, with the frame not restored on the way: what stands before it tells, on the same stack. A jump table's adds to
+ * the address of its first case, which adr has loaded. A call in disguise behind an epilogue returns to lr. Others lead
+ * nowhere: what follows them may be a part of the function with another frame. */
 static enum outcome jump(struct way *way, struct ways *ways, uint32_t reg)
 {
     uint32_t from = SP; /* the register that a jump table's address is in */
@@ -241,7 +249,7 @@ static enum outcome jump(struct way *way, struct ways *ways, uint32_t reg)
     for (int i = 0; i < TABLE_MOST && at - ways->code->start >= 4; i++) {
         uint32_t before;
         memcpy(&before, (const void *)(at -= 4), sizeof before);
-        if ((before & 0x1c000000) == 0x14000000)
+        if ((before & 0x1c000000) == 0x14000000 || switches_stack(before))
             break;
         if (restores_lr(before))
             return RETURNS;

@@ -9,7 +9,9 @@
  * only if the way has removed a frame that was there at the call: the next function removes only what it has made
  * itself. Where sp comes from rbp, rbp must have been loaded from the word below the return address, where code with
  * frame pointers keeps it. A way that sets up such a frame there ends. The same holds for a return address, which is
- * behind a call. Bounded by EP_PATH_STEPS_MOST instructions in all.
+ * behind a call. Where sp has just been set from elsewhere (longjmp), a jump through memory does not prove that a
+ * return address is on the stack: it goes to where that stack belongs. Bounded by EP_PATH_STEPS_MOST instructions in
+ * all.
  */
 #include "core/unwind/path_x86_64.h"
 
@@ -35,6 +37,7 @@ struct way {
     int32_t frame;           /* where rbp points since the way set it, or EP_PATH_NOWHERE */
     int32_t called_at;       /* called: where sp has been at most when another function may have begun */
     bool from_fp, called;    /* called: what follows may be another function */
+    bool switched;           /* sp may be another stack's */
     struct loaded fp, base;
 };
 
@@ -157,7 +160,7 @@ static enum outcome follow(const struct ep_module *module, struct way *way, stru
     case EP_X86_JUMP:
         return go(module, way, ways, e);
     case EP_X86_RETURN:
-        return RETURNS;
+        return way->switched && e->reg == EP_X86_NO_REG ? ENDS : RETURNS;
     default:
         return ENDS;
     }
@@ -224,8 +227,9 @@ bool ep_x86_path(const struct ep_module *module, uintptr_t pc, bool interrupted,
     struct way way = {.at = (const uint8_t *)pc, .frame = EP_PATH_NOWHERE, .called = !interrupted};
     struct ways ways;
 
+    way.switched = interrupted && ep_x86_set_sp(module->start, pc, false);
     ways.count = ways.seen.count = 0;
-    if (interrupted && is_only_jump(module, pc)) {
+    if (interrupted && !way.switched && is_only_jump(module, pc)) {
         *rule = (struct ep_rule){.kind = EP_RULE_SP, .cfa = 1};
         return true;
     }

@@ -11,6 +11,7 @@
  * Linux' arch/x86/include/uapi/asm/sigcontext.h.
  */
 #include "core/unwind/cfi.h"
+#include "core/unwind/code_x86_64.h"
 #include "core/unwind/path_x86_64.h"
 
 #include <string.h>
@@ -235,33 +236,15 @@ static bool is_fault_thrower(const struct ep_cfi_row *row)
     return row->end - row->start > sizeof start && memcmp((const void *)row->start, start, sizeof start) == 0;
 }
 
-/* Whether the bytes before `end` are mov register or memory,%rsp. */
-static bool loads_sp_before(const uint8_t *end)
-{
-    if ((end[-3] & 0xfb) == 0x48 && end[-2] == 0x89 && (end[-1] & 0xc7) == 0xc4)
-        return true;
-    static const struct {
-        uint8_t size, mask, modrm;
-    } forms[] = {{3, 0xf8, 0xe0}, {3, 0xf8, 0x20}, {4, 0xff, 0x24}, {4, 0xf8, 0x60},
-                 {5, 0xff, 0x64}, {7, 0xff, 0x25}, {7, 0xf8, 0xa0}, {8, 0xff, 0xa4}};
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        const uint8_t *b = end - forms[i].size;
-        if ((b[0] & 0xfc) == 0x48 && b[1] == 0x8b && (b[2] & forms[i].mask) == forms[i].modrm)
-            return true;
-    }
-    return false;
-}
-
-/* A jump to a register's place behind the load of another stack pointer, as .NET's RhpCallCatchFunclet ends: the frame
- * that the table describes is gone, what is on the stack is the target's frame, and nothing but the frame pointer leads
- * to that one's caller. */
+/* A jump to a register's place behind the load of another stack pointer, as .NET's RhpCallCatchFunclet ends: the
+ * frame that the table describes is gone, what is on the stack is the target's frame, and nothing but the frame pointer
+ * leads to that one's caller. */
 static bool has_switched_stack(uintptr_t pc, const struct ep_cfi_row *row)
 {
     const uint8_t *b = (const uint8_t *)pc;
     size_t rex = row->end - pc >= 3 && (b[0] & 0xf0) == 0x40;
 
-    return pc - row->start >= 8 && row->end - pc >= 2 && b[rex] == 0xff && (b[rex + 1] & 0x38) == 0x20 &&
-           loads_sp_before(b);
+    return row->end - pc >= 2 && b[rex] == 0xff && (b[rex + 1] & 0x38) == 0x20 && ep_x86_set_sp(row->start, pc, true);
 }
 
 /* By the table alone: reads no code. */

@@ -59,8 +59,10 @@ $(LIBC_SHADOW): $(wildcard tests/shadow/*.[ch]) tests/libc/libc.mk $(LIBC_MUSL_L
 	@echo "  CC $@"; $(CC) $(LIBC_CFLAGS) $(LIBC_MUSL) -fPIC -fomit-frame-pointer $(filter-out %_aarch64.c,$(filter %.c,$^)) $(LIBC_MUSL_LIB) $(LIBC_LDLIBS) -o $@
 .PHONY: test-shadow-musl
 $(call test,test-shadow-musl,all,300,shared,The x86-64 unwinder is exact in musl, which has no tables; no wrong stack calls itself exact.)
+# Without an environment and, where the system allows it, at fixed addresses: main's frame is then so near to the stack's
+# end that a word 0 which is no return address would pass for the root's.
 test-shadow-musl: $(LIBC_SHADOW)
-	@$< core $<.places >$<.figures && cat $<.figures
+	@env -i $$(setarch -R true 2>/dev/null && echo setarch -R) $< core $<.places >$<.figures && cat $<.figures
 	@tests/shadow/report.py $<.places $< --honest $<.figures --need exact_steps_c_x86_64_pct=99.5 && echo "$@: no wrong stack calls itself exact"
 endif
 

@@ -27,6 +27,9 @@ struct known {
     int32_t cfa, ra;
 };
 
+/* musl's: ldmia ip!, {r2, lr}; mov sp, r2; ldr r1, [r1, r2]; bx lr. */
+#define LONGJMP 0xe8bc, 0x4004, 0x4695, 0x5889, 0x4770
+
 static const struct known knowns[] = {
     {"a leaf that returns by lr", {0x1840, 0x4770}, 0, true, true, false, 0, 0},
     {"lr is spoiled: mov lr, r0; bx lr", {0x4686, 0x4770}, 0, true, false, false, 0, 0},
@@ -73,6 +76,19 @@ static const struct known knowns[] = {
      0,
      0},
     {"pop {r4, lr}, then elsewhere", {0xe8bd, 0x4010, 0xe7ff, 0xb510, 0xbd10}, 0, true, true, true, 8, -4},
+    {"longjmp: at ldmia ip!, {r2, lr}", {LONGJMP}, 0, true, false, false, 0, 0},
+    {"longjmp: lr is the target's, sp not yet: at mov sp, r2", {LONGJMP}, 2, true, false, false, 0, 0},
+    {"longjmp: both are the target's", {LONGJMP}, 3, true, true, false, 0, 0},
+    {"another stack, ldr.w pc, [r0, #4]: at ldr.w sp, [r0]",
+     {0xf8d0, 0xd000, 0xf8d0, 0xf004, 0xde00},
+     0,
+     true,
+     false,
+     false,
+     0,
+     0},
+    {"the same, at the jump", {0xf8d0, 0xd000, 0xf8d0, 0xf004, 0xde00}, 2, true, false, false, 0, 0},
+    {"another stack, bx r3, at the jump", {0x4695, 0x4718, 0xde00}, 1, true, false, false, 0, 0},
 };
 
 static void test_known_code(void **state)

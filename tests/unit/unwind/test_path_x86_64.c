@@ -24,7 +24,7 @@ static bool starts_tabled(const struct ep_module *module, uintptr_t pc)
 
 #define PAGE   4096u
 #define ROUNDS 200000u
-#define MOST   32
+#define MOST   64
 
 static uint64_t dice = 1;
 
@@ -56,6 +56,9 @@ struct known {
     struct ep_rule rule;
     unsigned tabled; /* where another function with tables starts, or 0 */
 };
+
+/* musl's longjmp from mov 40(%rdi),%r15 on: mov 48(%rdi),%rsp; jmp *56(%rdi). */
+#define LONGJMP "4c 8b 6f 18 4c 8b 77 20 4c 8b 7f 28 48 8b 67 30 ff 67 38"
 
 static const struct known knowns[] = {
     {"a leaf: mov (%rdi),%eax; ret", "8b 07 c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
@@ -114,6 +117,22 @@ static const struct known knowns[] = {
     {"sp below where it was: add $-16,%rsp; ret", "48 83 c4 f0 c3", 0, INTERRUPTED, NONE, 0},
     {"pop %rbp; push %rbp; pop %rbp: the second saves the caller's", "5d 55 5d c3", 0, INTERRUPTED, NONE, 0},
     {"push %rbp; mov 16(%rsp),%rbp; pop %rbp: its own", "55 48 8b 6c 24 10 5d c3", 0, INTERRUPTED, SP(1, 0, 0), 0},
+    {"longjmp: before it loads sp", LONGJMP, 8, INTERRUPTED, NONE, 0},
+    {"longjmp: at the load of sp", LONGJMP, 12, INTERRUPTED, NONE, 0},
+    {"longjmp: sp is the target's, no return address is on the stack", LONGJMP, 16, INTERRUPTED, NONE, 0},
+    {"the same with sp from (%rdi) and r8", "90 90 90 90 90 48 8b 27 49 8b e0 ff 67 38", 11, INTERRUPTED, NONE, 0},
+    {"the same with mov %r8,%rsp", "90 90 90 90 90 90 4c 89 c4 ff 67 38", 9, INTERRUPTED, NONE, 0},
+    {"the same with mov 0x100(%r12),%rsp", "90 90 49 8b a4 24 00 01 00 00 ff 67 38", 10, INTERRUPTED, NONE, 0},
+    {"behind the load of sp, one instruction before the jump", "90 90 90 90 48 8b 67 30 48 8b 1f ff 67 38", 8,
+     INTERRUPTED, NONE, 0},
+    {"behind the load of sp, at the jump, one instruction between", "90 90 90 90 48 8b 67 30 48 8b 1f ff 67 38", 11,
+     INTERRUPTED, NONE, 0},
+    {"jmp *%rdx at the start of a line, sp has just been loaded",
+     "90 90 90 90 90 90 48 8b 57 38 48 8b 67 30 89 f0 ff e2", 16, INTERRUPTED, NONE, 0},
+    {"another stack, and ret: its return address is there", "90 90 90 90 48 8b 26 5d c3", 7, INTERRUPTED, SP(2, 2, 0),
+     0},
+    {"a tail call through memory, at the jump", "90 90 90 90 90 48 8b 07 ff 60 18", 8, INTERRUPTED, SP(1, 0, 0), 0},
+    {"the same behind mov %rbp,%rsp; pop %rbp", "90 90 90 90 48 89 ec 5d ff 60 18", 8, INTERRUPTED, SP(1, 0, 0), 0},
     {"the module ends inside an instruction", "48 81", 0, INTERRUPTED, NONE, 0},
 };
 
@@ -128,7 +147,7 @@ static size_t parse(const char *hex, uint8_t *code)
 
 static void check(const struct known *k)
 {
-    uint8_t code[MOST];
+    _Alignas(16) uint8_t code[MOST];
     struct ep_module module = code_of(code, parse(k->code, code));
     struct ep_rule rule = {0};
 
@@ -145,6 +164,40 @@ static void test_known_code(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof knowns / sizeof knowns[0]; i++)
         check(&knowns[i]);
+}
+
+/* Whether sp was set near the end of the code, and by its last instruction. */
+static const struct {
+    const char *what, *code;
+    bool near, last;
+} sets[] = {
+    {"mov 48(%rdi),%rsp", "90 90 48 8b 67 30", true, true},
+    {"mov (%rdi),%rsp", "90 90 48 8b 27", true, true},
+    {"mov (%r12),%rsp", "90 90 49 8b 24 24", true, true},
+    {"mov 0x100(%r12),%rsp", "49 8b a4 24 00 01 00 00", true, true},
+    {"mov 0x100(%rip),%rsp", "48 8b 25 00 01 00 00", true, true},
+    {"mov %r8,%rsp", "4c 89 c4", true, true},
+    {"mov %rbp,%rsp", "90 90 48 89 ec", false, false},
+    {"mov 48(%rdi),%r12", "90 90 4c 8b 67 30", false, false},
+    {"mov %rsp,%r8", "90 90 49 89 e0", false, false},
+    {"mov 48(%rdi),%rsp; mov (%rdi),%rbx", "48 8b 67 30 48 8b 1f", true, false},
+    {"glibc's trampoline: mov %rbx,%rsp; mov (%rsp),%rbx; add $24,%rsp", "48 89 dc 48 8b 1c 24 48 83 c4 18", true,
+     false},
+    {"too far", "4c 89 c4 90 90 90 90 90 90 90 90 90 90 90 90 90 90", false, false},
+    {"less than an instruction", "89 c4", false, false},
+};
+
+static void test_sets_sp(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        uint8_t code[MOST] = {0};
+        uintptr_t start = (uintptr_t)code, end = start + parse(sets[i].code, code);
+        bool near = ep_x86_set_sp(start, end, false), last = ep_x86_set_sp(start, end, true);
+
+        if (near != sets[i].near || last != sets[i].last)
+            fail_msg("%s: near %d, last %d", sets[i].what, near, last);
+    }
 }
 
 /* The longest instructions, and how the last byte makes or breaks them. */
@@ -234,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_code),
+        cmocka_unit_test(test_sets_sp),
         cmocka_unit_test(test_lengths_at_the_end),
         cmocka_unit_test(test_short_way_is_the_same),
         cmocka_unit_test(test_any_code_stays_inside),
