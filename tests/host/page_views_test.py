@@ -2,7 +2,10 @@
 compared with the API's figures, and these with figures that are known."""
 import json
 import os
+import pathlib
+import shutil
 import socket
+import subprocess
 import time
 
 import pytest
@@ -11,6 +14,8 @@ from generate import context, crash, message, module, nodes, number, origin, pro
 from harness import wait_until
 from page_kit import SHOP, fill, format_share, format_value
 
+HERE = pathlib.Path(__file__).parent
+WEB = HERE.parents[1] / "tools" / "web"
 NOW = int(time.time()) // 10 * 10
 SECOND = 10**9
 
@@ -479,3 +484,16 @@ def test_leaks(page_of, start_server):
     assert page.rows("leaks", 2)[0].split() == f"+{format_value(leak['bytes_per_hour'], 'bytes')} +{format_value(leak['low'], 'bytes')} to +{format_value(leak['high'], 'bytes')}".split()
     assert page.rows("leaks", 4) == [format_value(site["bytes"], "bytes") for site in api["sites"]]
     assert page.hidden("timeline") and page.hidden("kind-label"), "of the live heap, over days"
+
+
+# ---- lists longer than a call may have arguments (some 120,000): the page's scripts, run by node without a browser ----
+
+@pytest.mark.parametrize("count", [1000, 200000])
+def test_many_samples(tmp_path, count):
+    for script in WEB.glob("*.js"):
+        (tmp_path / script.name).write_text(script.read_text().replace("from '/", "from './"))
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    shutil.copy(HERE / "many_samples.js", tmp_path)
+    run = subprocess.run(["node", "many_samples.js", str(count)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {"whole": {"from": -count, "to": 1}, "shown": count, "options": count}

@@ -6,7 +6,7 @@ import { CallersView } from '/callers.js';
 import { CrashView } from '/crashes.js';
 import { DeviceView } from '/devices.js';
 import { DiffView } from '/diff.js';
-import { byId, element } from '/dom.js';
+import { byId, element, largest } from '/dom.js';
 import { formatTime } from '/format.js';
 import { IncidentView } from '/incidents.js';
 import { listenForKeys } from '/keyboard.js';
@@ -89,7 +89,7 @@ function emptyOf() {
     return;
   }
   const rows = services.filter((row) => row.service === state.service);
-  const latest = Math.max(...rows.map((row) => row.last));
+  const latest = largest(rows.map((row) => row.last), -Infinity);
   if (state.view === 'span' && (state.span_id || state.trace_id)) {
     showEmpty('No samples for this span', 'No stack in this range and kind has this id. The span may be in another range, or it was not sampled.', '',
       { text: 'All time', act: () => change({ range: 'all', at: '' }) });

@@ -90,7 +90,7 @@ export class CrashView {
       element('p', {}, about(group.latest)),
       stackOf(group.latest),
       element('details', { id: 'crash-list' }, element('summary', {}, group.count === 1 ? '1 crash' : `${group.count.toLocaleString('en')} crashes`),
-        element('ul', {}, ...group.crashes.map((crash) => element('li', {},
+        element('ul', {}, group.crashes.map((crash) => element('li', {},
           [timeText(crash), deviceOf(crash), crash.tags.version ? `version ${crash.tags.version}` : '', signalOf(crash), `${crash.executable} ${crash.pid}`].filter(Boolean).join(' · '))))));
   }
 

@@ -1,6 +1,6 @@
 // The list of devices: when each was last seen, versions, losses, spool, cost of profiling. Also the scrape targets.
 import { get } from '/api.js';
-import { element } from '/dom.js';
+import { element, largest } from '/dom.js';
 import { figure, lossText } from '/figures.js';
 import { formatDuration, formatTime, formatValue } from '/format.js';
 import { timeOf } from '/query.js';
@@ -99,7 +99,7 @@ export class DeviceView {
       this.targetTable.show(targets.map((row) => ({
         ...row,
         state: ['down', 'new', 'up'].find((state) => row.profiles.some((one) => one.state === state)) ?? 'new',
-        last: Math.max(0, ...row.profiles.map((one) => one.last)),
+        last: largest(row.profiles.map((one) => one.last), 0),
         taken: row.profiles.reduce((sum, one) => sum + one.taken, 0),
       })));
     }

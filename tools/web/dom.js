@@ -1,4 +1,5 @@
-// Creates elements. Text from devices goes into text nodes and attributes, never into markup.
+// Creates elements. Text from devices goes into text nodes and attributes, never into markup. A child may be a list: a
+// call takes some 120,000 arguments at most, and lists may be longer.
 export const byId = (id) => document.getElementById(id);
 
 function fill(made, attributes, children) {
@@ -9,7 +10,11 @@ function fill(made, attributes, children) {
       made.setAttribute(name, value === true ? '' : value);
     }
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) {
+      made.append(child);
+    }
+  }
   return made;
 }
 
@@ -31,8 +36,16 @@ export function press(button, on) {
 }
 
 export function fillSelect(select, values, chosen, text = (value) => value || '(no name)') {
-  select.replaceChildren(...values.map((value) => element('option', { value, selected: value === chosen }, text(value))));
+  select.replaceChildren();
+  for (const value of values) {
+    select.append(element('option', { value, selected: value === chosen }, text(value)));
+  }
   select.value = chosen;
+}
+
+// The largest of the numbers, and of `least`.
+export function largest(numbers, least) {
+  return numbers.reduce((most, number) => Math.max(most, number), least);
 }
 
 export async function copyText(text) {

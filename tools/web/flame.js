@@ -32,7 +32,9 @@ function removeMarks(tree) {
   for (let node = left.pop(); node; node = left.pop()) {
     node.fade = false;
     node.hide = false;
-    left.push(...(node.children ?? []));
+    for (const child of node.children ?? []) {
+      left.push(child);
+    }
   }
   zoomedTrees.delete(tree);
 }

@@ -1,7 +1,7 @@
 // Samples of an incident over time, a row for each thread: above what it waited for, below what it computed. Pauses of
 // the garbage collector cover all rows. Times are in ms from the trigger on.
 import { frameColor } from '/colors.js';
-import { element, svg } from '/dom.js';
+import { element, largest, svg } from '/dom.js';
 import { formatMs } from '/format.js';
 
 const ROW = 26;
@@ -24,8 +24,8 @@ export class Lanes {
 
   // data: {samples: [{start, length, thread, kind, name}], threads: [text], span: {from, to} or null}; range: shown at first
   show(data, range) {
-    const ends = data.samples.map((sample) => sample.start + sample.length);
-    this.whole = { from: Math.min(-1, ...data.samples.map((sample) => sample.start)), to: Math.max(1, ...ends) };
+    const { samples } = data;
+    this.whole = { from: -largest(samples.map((sample) => -sample.start), 1), to: largest(samples.map((sample) => sample.start + sample.length), 1) };
     this.data = data;
     this.chosen = null;
     this.zoom(range);
@@ -65,7 +65,7 @@ export class Lanes {
     const height = data.threads.length * ROW;
     this.seen = data.samples.filter((sample) => sample.start <= this.to && sample.start + sample.length >= this.from);
     const picture = svg('svg', { width, height: height + AXIS, role: 'application', tabindex: '0', 'aria-label': 'Samples: arrow keys choose one' },
-      ...this.behind(height), ...data.threads.flatMap((text, row) => this.row(text, row)), ...this.seen.map((sample) => this.moment(sample)), ...this.axis(height));
+      this.behind(height), data.threads.flatMap((text, row) => this.row(text, row)), this.seen.map((sample) => this.moment(sample)), this.axis(height));
     picture.addEventListener('pointerdown', (event) => this.onPress(event, picture));
     picture.addEventListener('keydown', (event) => this.onKey(event));
     this.place.replaceChildren(picture);

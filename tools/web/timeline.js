@@ -1,7 +1,7 @@
 // Sums over time in buckets, stacked or as lines by the grouping label, with selection of ranges (brush.js).
 import { Brush } from '/brush.js';
 import { seriesClass } from '/colors.js';
-import { element, press, svg, toggle } from '/dom.js';
+import { element, largest, press, svg, toggle } from '/dom.js';
 import { formatDuration, formatRate, formatTick, formatTime, formatValue } from '/format.js';
 
 const HEIGHT = 92;
@@ -58,7 +58,7 @@ export class Timeline {
     const { data, width } = this;
     const focused = this.place.querySelector('.edge:focus'); // to restore the focus in the new drawing
     const grid = { from: data.from, step: data.step, count: data.buckets, width, height: HEIGHT };
-    this.highest = this.chart ? Math.max(0, ...data.series.flatMap((one) => one.values)) : Math.max(0, ...this.sums());
+    this.highest = largest(this.chart ? data.series.flatMap((one) => one.values) : this.sums(), 0);
     this.cursor = svg('line', { class: 'cursor', y2: HEIGHT, visibility: 'hidden' });
     const picture = svg('svg', { width, height: HEIGHT + AXIS, role: 'group', 'aria-label': 'Timeline' },
       ...this.series(), ...this.axis(), this.cursor);

@@ -65,7 +65,7 @@ export class VerdictView {
       ...sides.map((side, i) => element('p', {}, element('b', {}, `${i ? 'After' : 'Before'}: ${side.version}`),
         ` ${side.devices.toLocaleString('en')} devices for ${formatDuration(side.seconds)} together, ${formatValue(side.total, unit)}, ` +
         `${side.samples.toLocaleString('en')} samples, ${formatTime(side.first)} to ${formatTime(side.last)}`)),
-      element('ul', { id: 'cohorts' }, ...cohorts.map((cohort) => element('li', {}, `${cohort.name || '(unknown)'}: ${cohort.devices.join(' and ')} devices, ` +
+      element('ul', { id: 'cohorts' }, cohorts.map((cohort) => element('li', {}, `${cohort.name || '(unknown)'}: ${cohort.devices.join(' and ')} devices, ` +
         `${cohort.both} with both${cohort.compared ? '' : '; too few to compare'}`))));
   }
 
