@@ -113,6 +113,9 @@ $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind_cached.o): core/unwind/unw
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_x86_64.o): core/unwind/code_x86_64.c core/unwind/path_x86_64.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_aarch64.o): core/unwind/path_aarch64.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_arm.o): core/unwind/code_arm.c core/unwind/noreturn_arm.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_aarch64.o): core/unwind/noreturn_aarch64.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_x86_64.o): core/unwind/code_x86_64.c core/unwind/noreturn_x86_64.c core/unwind/noreturn.c
 
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1

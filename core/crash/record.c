@@ -84,11 +84,13 @@ bool ep_crash_begin(const struct ep_crash_event *event)
     record.event = event;
     record.used = record.done = 0;
     record.threads = record.modules = 0;
+    ep_unwind_thorough(&ep->unwinder, true);
     return true;
 }
 
 void ep_crash_end(void)
 {
+    ep_unwind_thorough(&record.ep->unwinder, false);
     ep_release();
 }
 

@@ -5,7 +5,7 @@
  * [sp, end of the stack), so a wrong register ends the walk and never faults. A frame is never invented: where no
  * rule leads on, the stack says that it was cut.
  */
-#include "core/unwind/walk.h"
+#include "core/unwind/noreturn.h"
 
 #include <string.h>
 
@@ -224,6 +224,8 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
         uintptr_t pc = walk->exact ? walk->frame.pc : walk->frame.pc - 1;
         struct ep_rule rule = ep_rule_get(walk->unwinder, pc, walk->exact, stack);
         atomic_store_explicit(&stack->pc[stack->depth++], walk->exact ? ep_code_address(pc) : pc, memory_order_relaxed);
+        if (ep_noreturn_rule)
+            rule = ep_noreturn_rule(walk, rule);
         if (is_root(walk, rule)) {
             finish(stack, walk, EP_FRAME_NONE);
             return;

@@ -6,7 +6,8 @@
  * struct ep and has no variable: a walk cannot read what its caller does not hold.
  *
  * unwind.c walks, unwind_cached.c makes the common steps, rules.c caches how to get from a frame to its caller, and
- * unwind_<arch>.c derives that from code and tables (cfi.c, exidx.c, code_arm.c, path_arm.c).
+ * unwind_<arch>.c derives that from code and tables (cfi.c, exidx.c, code_arm.c, path_arm.c). noreturn.c is for
+ * crashes.
  */
 #ifndef EP_UNWIND_H
 #define EP_UNWIND_H
@@ -92,6 +93,7 @@ struct ep_modules {
 struct ep_unwinder {
     uintptr_t hijack_stub; /* where .NET's runtime makes a hijacked frame return to; 0: there is no such runtime */
     struct ep_modules modules;
+    atomic_bool thorough;                              /* ep_unwind_thorough() */
     _Alignas(64) _Atomic uint64_t rule[EP_RULE_CACHE]; /* no bucket in two cache lines */
 };
 
@@ -99,6 +101,10 @@ struct ep_unwinder {
  * everything else through `unwinder`: it stays valid as long as the caller holds it, whatever ep_stop() does meanwhile.
  * Context: signal. */
 void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack);
+
+/* From here on, or no longer, walks search the stack for the caller of a function that never returns and has no table
+ * (noreturn.c), which takes too long for samples. Context: signal. */
+void ep_unwind_thorough(struct ep_unwinder *unwinder, bool on);
 
 /* Goes to the frame's caller. All registers in it are certain, or it returns false and
  * the frame stays: at the root, at an interrupted frame, or in code without a table. base may be 0 instead: not known.

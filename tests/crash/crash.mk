@@ -20,12 +20,12 @@ ifeq ($(BOARD),host)
 .PHONY: test-crash-musl $(QEMU_BOARDS:qemu-%=test-crash-%)
 $(call test,test-crash-musl,own,300,shared,The same of a program with musl.)
 test-crash-musl: $(CRASH_DIR)/musl-plain $(CRASH_DIR)/musl-linked $(BUILD)/edgeprof
-	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/musl-linked --abort-cut
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/musl-linked
 $(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-%),own,300,shared,The same of a program for $(b:qemu-%=%)$(comma) in qemu-user.))
 $(QEMU_BOARDS:qemu-%=test-crash-%): test-crash-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* build/qemu-$*/tests/crash/plain build/qemu-$*/tests/crash/linked
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain build/qemu-$*/tests/crash/plain --linked build/qemu-$*/tests/crash/linked \
-	    $(if $(filter armhf,$*),--abort-cut) --emulator "$$($(MAKE) --no-print-directory -s BOARD=qemu-$* print-exec)"
+	    --emulator "$$($(MAKE) --no-print-directory -s BOARD=qemu-$* print-exec)"
 else
 .PHONY: print-exec
 print-exec:
