@@ -328,8 +328,8 @@ struct ep_crash_config {
  * ep_start() gets, which it changes: the next run delivers the record, and also that a run ended without
  * ep_crash_stop() or exit(), in front of its profiles. Only receivers of the compact format get it. A record that is
  * not delivered is never overwritten. An overflow of the stack cannot be recorded; it counts as such an end. A program
- * that does not call this links nothing of it. A forked child has none. Call it before other code installs handlers,
- * because later handlers get a signal first. Returns 0; -EALREADY: it is on, or the profiler runs; -EINVAL: a field is
+ * that does not call this links nothing of it. A forked child has none. Handlers that are installed later get a signal
+ * first: see ep_crash_in_front(). Returns 0; -EALREADY: it is on, or the profiler runs; -EINVAL: a field is
  * out of range, or there is no endpoint; -EBUSY: another process uses the file; else the system's error
  * (ep_start_error()). Context: init. */
 int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash);
@@ -337,6 +337,14 @@ int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash
 /* For a later ep_start() with another configuration, or if ep_crash_start() got none that has an endpoint, only a
  * transport: this one delivers what is recorded. Nothing if crashes are not recorded. Context: init. */
 void ep_crash_follow(struct ep_config *config);
+
+/* For handlers of fatal signals that other code has installed since, and that do not call the one before: glog's, or
+ * another crash reporter's. They get the signal behind the record again, as if they had been there before
+ * ep_crash_start(). A default action that was set since or a signal that is ignored stays so. Not for handlers that
+ * continue the program, as language runtimes have: a fault that they handle would be recorded as a crash. Returns the
+ * number of these handlers; -ENOENT: crashes are not recorded here; -ENOSPC: it was called too often, with other
+ * handlers each time. Context: init. */
+int ep_crash_in_front(void);
 
 /* Ends that, after ep_stop(): a regular end. exit() does it too. Context: init. */
 void ep_crash_stop(void);

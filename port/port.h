@@ -273,6 +273,10 @@ int ep_port_crash_sync(void);
 int ep_port_crash_watch(uint32_t limit_ms);
 void ep_port_crash_unwatch(void);
 
+/* Handlers that were installed since come behind again, and get the signal after the record; a default action that was
+ * set or a signal that is ignored stays. Returns how many there were; -ENOSPC: too many before. Context: init. */
+int ep_port_crash_in_front(void);
+
 /* Calls fn for each thread but the calling one and edgeprof's. Context: crash. */
 void ep_port_crash_threads(void (*fn)(uint32_t tid));
 

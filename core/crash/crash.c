@@ -235,6 +235,11 @@ static bool is_ours(void)
     return crash.on && identity.pid == crash.pid; /* a forked child has none */
 }
 
+int ep_crash_in_front(void)
+{
+    return is_ours() ? ep_port_crash_in_front() : -ENOENT;
+}
+
 void ep_crash_stop(void)
 {
     if (!is_ours())

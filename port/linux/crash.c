@@ -31,6 +31,7 @@
 #define DIE_WAITS    2u
 #define INFO_BYTES   8192u
 #define GLOBALS_MOST 16u
+#define LAYERS       3u
 
 static const int fatal[FATALS] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 
@@ -39,8 +40,12 @@ const struct sigaction *(*ep_linux_default)(int signal);
 static struct {
     pid_t pid; /* of the process that is watched; 0: none */
     bool watched[FATALS];
-    struct sigaction before[FATALS]; /* what the signals did before the start */
-    struct sigaction found[FATALS];  /* and when the crash came */
+    struct before {
+        struct sigaction layer[LAYERS]; /* before the start, and each time that this handler came in front again */
+        unsigned top;
+        bool told; /* the crash is recorded, and came here again by way of a layer */
+    } before[FATALS];
+    struct sigaction found[FATALS]; /* what the signals did when the crash came */
     uint32_t limit_ms;
     int timer[2];      /* the kernel's numbers */
     atomic_uint owner; /* the thread that records; 0: none */
@@ -92,10 +97,15 @@ static bool comes_again(int signal, const siginfo_t *info)
     return signal != SIGBUS || info->si_code != BUS_MCEERR_AO;
 }
 
-/* When the handler returns the signal has the effect that it had before: status, core dump and information stay. */
+/* When the handler returns the signal has the effect that it had before: status, core dump and information stay. A
+ * handler that came later may call this one as the one before, which then is the next layer. */
 static void pass_on(int signal, siginfo_t *info)
 {
-    (void)sigaction(signal, &crash.before[index_of(signal)], NULL);
+    struct before *before = &crash.before[index_of(signal)];
+
+    (void)sigaction(signal, &before->layer[before->top], NULL);
+    before->told = before->top > 0;
+    before->top -= before->told;
     if (!comes_again(signal, info))
         resend(tid_here(), signal, info);
 }
@@ -335,7 +345,7 @@ static void on_fatal(int signal, siginfo_t *info, void *ucontext)
     if (is_limit(signal, info)) {
         if (atomic_load(&crash.owner))
             die();
-    } else if (syscall(SYS_getpid) != crash.pid) {
+    } else if (syscall(SYS_getpid) != crash.pid || crash.before[index_of(signal)].told) {
         pass_on(signal, info);
     } else if (atomic_load(&crash.owner) == tid) {
         if (++crash.faults > FAULTS_MOST)
@@ -363,8 +373,13 @@ static const struct sigaction *default_of(int signal)
 
     if (fatal[i] != signal || !crash.watched[i] || getpid() != crash.pid)
         return NULL;
-    crash.before[i] = (struct sigaction){.sa_handler = SIG_DFL};
+    crash.before[i] = (struct before){.layer = {{.sa_handler = SIG_DFL}}};
     return &on_fatal_action;
+}
+
+static bool is_on_fatal(const struct sigaction *action)
+{
+    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_fatal;
 }
 
 int ep_port_crash_watch(uint32_t limit_ms)
@@ -377,13 +392,46 @@ int ep_port_crash_watch(uint32_t limit_ms)
     crash.pid = getpid();
     atomic_store(&crash.owner, 0);
     for (unsigned i = 0; i < FATALS; i++) {
-        (void)sigaction(fatal[i], NULL, &crash.before[i]);
-        crash.watched[i] = crash.before[i].sa_handler != SIG_IGN; /* what is ignored is no crash */
+        crash.before[i] = (struct before){.top = 0};
+        (void)sigaction(fatal[i], NULL, &crash.before[i].layer[0]);
+        crash.watched[i] = crash.before[i].layer[0].sa_handler != SIG_IGN; /* what is ignored is no crash */
         if (crash.watched[i])
             (void)sigaction(fatal[i], &on_fatal_action, NULL);
     }
     ep_linux_default = default_of;
     return 0;
+}
+
+/* The layer is there before the handler is, in case that a crash comes in between. */
+static int layer_add(unsigned i, const struct sigaction *action)
+{
+    struct before *before = &crash.before[i];
+
+    if (before->top + 1 == LAYERS)
+        return -ENOSPC;
+    before->layer[before->top + 1] = *action;
+    atomic_signal_fence(memory_order_seq_cst);
+    before->top++;
+    before->told = false;
+    crash.watched[i] = true;
+    return sigaction(fatal[i], &on_fatal_action, NULL) == 0 ? 1 : -errno;
+}
+
+int ep_port_crash_in_front(void)
+{
+    struct sigaction now;
+    int count = 0;
+
+    for (unsigned i = 0; i < FATALS; i++) {
+        (void)sigaction(fatal[i], NULL, &now);
+        if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || is_on_fatal(&now))
+            continue;
+        int added = layer_add(i, &now);
+        if (added < 0)
+            return added;
+        count += added;
+    }
+    return count;
 }
 
 /* Handlers that were installed since stay; they may call this one still. */
@@ -393,9 +441,8 @@ void ep_port_crash_unwatch(void)
 
     ep_linux_default = NULL;
     for (unsigned i = 0; i < FATALS; i++)
-        if (crash.watched[i] && sigaction(fatal[i], NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
-            now.sa_sigaction == on_fatal)
-            (void)sigaction(fatal[i], &crash.before[i], NULL);
+        if (crash.watched[i] && sigaction(fatal[i], NULL, &now) == 0 && is_on_fatal(&now))
+            (void)sigaction(fatal[i], &crash.before[i].layer[crash.before[i].top], NULL);
     crash.pid = 0;
     ep_linux_timer_delete(crash.timer[0]);
     ep_linux_timer_delete(crash.timer[1]);

@@ -395,6 +395,11 @@ int ep_port_crash_watch(uint32_t limit_ms)
 
 void ep_port_crash_unwatch(void) {}
 
+int ep_port_crash_in_front(void)
+{
+    return -ENOSYS;
+}
+
 void ep_port_crash_threads(void (*fn)(uint32_t tid))
 {
     (void)fn;

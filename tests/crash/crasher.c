@@ -4,6 +4,8 @@
  *
  *   crasher HOW [WITH]
  *     before, after     a crash reporter's handler beside edgeprof's, installed then
+ *     front, front2     after, then ep_crash_in_front(); and the same once more, with another one
+ *     default           the default actions, set after edgeprof's handlers are there, then ep_crash_in_front()
  *     thread            the end comes in a second thread; a third sleeps
  *     both              it comes in two threads at once
  *     many, run         it comes with 40 threads that sleep; with one that runs
@@ -106,6 +108,14 @@ static void end(void)
     ep_crash_stop();
 }
 
+static void in_front(int expected)
+{
+    int count = getenv("EDGEPROF_CRASH") ? ep_crash_in_front() : expected;
+
+    if (count != expected)
+        fprintf(stderr, "in front of %d handlers\n", count);
+}
+
 static void arm(void)
 {
     armed = true;
@@ -114,31 +124,64 @@ static void arm(void)
 static void begin(void) {}
 static void end(void) {}
 static void arm(void) {}
+static void in_front(int expected)
+{
+    (void)expected;
+}
 #endif
 
-static struct sigaction reporter_before[65];
+static struct sigaction reporter_before[2][65];
 
 /* As crash reporters do: says something, restores what was there, and lets it happen again. */
-static void reporter(int signal, siginfo_t *info, void *ucontext)
+static void report(const struct sigaction *before, int signal, siginfo_t *info, void *ucontext)
 {
     static const char line[] = "reporter was here\n";
 
     (void)!write(2, line, sizeof line - 1);
-    if (reporter_before[signal].sa_flags & SA_SIGINFO)
-        reporter_before[signal].sa_sigaction(signal, info, ucontext);
+    if (before->sa_flags & SA_SIGINFO)
+        before->sa_sigaction(signal, info, ucontext);
     else
-        (void)sigaction(signal, &reporter_before[signal], NULL);
+        (void)sigaction(signal, before, NULL);
     if (info->si_code <= 0)
         (void)raise(signal);
 }
 
-static void reporter_install(void)
+static void reporter(int signal, siginfo_t *info, void *ucontext)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-    struct sigaction action = {.sa_sigaction = reporter, .sa_flags = SA_SIGINFO};
+    report(&reporter_before[0][signal], signal, info, ucontext);
+}
 
-    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
-        (void)sigaction(signals[i], &action, &reporter_before[signals[i]]);
+static void reporter2(int signal, siginfo_t *info, void *ucontext)
+{
+    report(&reporter_before[1][signal], signal, info, ucontext);
+}
+
+static const int reported[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+#define REPORTED (sizeof reported / sizeof *reported)
+
+static void reporter_install(unsigned which)
+{
+    struct sigaction action = {.sa_sigaction = which ? reporter2 : reporter, .sa_flags = SA_SIGINFO};
+
+    for (unsigned i = 0; i < REPORTED; i++)
+        (void)sigaction(reported[i], &action, &reporter_before[which][reported[i]]);
+}
+
+static void front_install(const char *with)
+{
+    for (unsigned i = 0; i < REPORTED && strcmp(with, "default") == 0; i++)
+        (void)signal(reported[i], SIG_DFL);
+    if (strcmp(with, "default") == 0)
+        in_front(0);
+    if (strncmp(with, "front", 5) != 0)
+        return;
+    reporter_install(0);
+    in_front(REPORTED);
+    in_front(0);
+    if (strcmp(with, "front2") == 0) {
+        reporter_install(1);
+        in_front(REPORTED);
+    }
 }
 
 #define NOINLINE __attribute__((noinline, noclone))
@@ -287,7 +330,8 @@ static void with_after(const char *with)
     pthread_t thread;
 
     if (strcmp(with, "after") == 0)
-        reporter_install();
+        reporter_install(0);
+    front_install(with);
     for (unsigned i = 0; strcmp(with, "many") == 0 && i < 40; i++)
         thread_begin(sleeper);
     if (strcmp(with, "run") == 0)
@@ -311,7 +355,7 @@ int main(int argc, char **argv)
         return 2;
     how = argv[1];
     if (strcmp(with, "before") == 0)
-        reporter_install();
+        reporter_install(0);
     begin();
     with_after(with);
     (void)usleep(strcmp(how, "idle") == 0 ? 400000 : strcmp(how, "pause") == 0 ? 1000000 : 20000);

@@ -1,9 +1,10 @@
-// A program with glog's handler of fatal signals, the real one, installed before or after edgeprof's. It crashes in
-// do_null(), or by LOG(FATAL). usage: glog before|after null|fatal
+// A program with glog's handler of fatal signals, the real one, installed before or after edgeprof's, or after and then
+// behind it by ep_crash_in_front(). It crashes in do_null(), or by LOG(FATAL). usage: glog before|after|front null|fatal
 #include <glog/logging.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef LINKED
@@ -23,6 +24,14 @@ static void begin()
         std::fprintf(stderr, "start: %s\n", ep_start_error());
 }
 
+static void in_front()
+{
+    const int handlers = 6; // glog's: of SIGSEGV, SIGILL, SIGFPE, SIGABRT and SIGBUS, and SIGTERM, which is no crash
+
+    if (std::getenv("EDGEPROF_CRASH") && ep_crash_in_front() != handlers - 1)
+        std::fprintf(stderr, "in front of another number of handlers\n");
+}
+
 static void end()
 {
     (void)ep_stop(2000);
@@ -30,6 +39,7 @@ static void end()
 }
 #else
 static void begin() {}
+static void in_front() {}
 static void end() {}
 #endif
 
@@ -60,8 +70,10 @@ int main(int argc, char **argv)
     if (std::strcmp(argv[1], "before") == 0)
         google::InstallFailureSignalHandler();
     begin();
-    if (std::strcmp(argv[1], "after") == 0)
+    if (std::strcmp(argv[1], "before") != 0)
         google::InstallFailureSignalHandler();
+    if (std::strcmp(argv[1], "front") == 0)
+        in_front();
     int result = middle(argv[2]);
     end();
     return result;
