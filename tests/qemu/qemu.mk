@@ -31,6 +31,10 @@ BENCHES += bench-text bench-qemu
 qemu-test: test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)  ## the ARM boards: libraries, C tests, a service, whole machines
 $(QEMU_BOARDS:qemu-%=test-qemu-%): test-qemu-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory BOARD=qemu-$* QEMU_TOOL=$< qemu-unit qemu-user qemu-system
+.PHONY: $(QEMU_BOARDS:qemu-%=test-crash-system-%)
+$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-system-%),own,900,shared,Crashes on a whole $(b:qemu-%=%) machine are recorded$(comma) with one thread and with many.))
+$(QEMU_BOARDS:qemu-%=test-crash-system-%): test-crash-system-%: $(BUILD)/edgeprof
+	@$(MAKE) --no-print-directory -s BOARD=qemu-$* QEMU_TOOL=$< qemu-crash
 bench-qemu: $(BUILD)/edgeprof
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b QEMU_TOOL=$< qemu-bench; done
 # Everything signed and with landing pads for jumps, on a processor that checks them and on one that does not.
@@ -185,6 +189,25 @@ QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static service-musl
 	        $(QEMU_CHECK) --truth $(QEMU_DIR)/shown/$$n.truth --profile $(QEMU_DIR)/shown/$$n --name "$@ $(BOARD) $$n" \
 	            $$([ $$n = hz ] && echo --hz $(BOARD_HZ)); \
 	    done
+
+# Crashes on a whole machine, rows of several threads too, which qemu-user does not have: NAME:SIGNAL:FUNCTION:THREADS.
+CRASH_ROWS  := null:11:do_null:1 abort:6:do_abort:1 ill:4:do_ill:1 bus:7:do_bus:1 sent:11:do_sent:1 \
+               null-thread:11:do_null:3 null-many:11:do_null:33 null-run:11:do_null:2 abort-thread:6:do_abort:3
+CRASH_PARTS  = $(subst :, ,$(1))
+CRASH_JOB    = '$(1)-crash 60 EDGEPROF_ENDPOINT=file:///tmp/$(1) EDGEPROF_CRASH=/tmp/crash/ /bin/ends $(2) /bin/linked $(subst -, ,$(1))' \
+               '$(1)-next 60 EDGEPROF_ENDPOINT=file:///tmp/$(1) EDGEPROF_CRASH=/tmp/crash/ /bin/linked idle' 'show $(1) /tmp/$(1)'
+$(QEMU_DIR)/ends: tests/qemu/ends.c
+	@mkdir -p $(@D)
+	@echo "  CC $@"; $(CC) -D_GNU_SOURCE -std=c11 -O2 $(BOARD_CFLAGS) $(WARNINGS) -static $< -o $@
+$(QEMU_DIR)/crash.gz: tests/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/ends $(BUILD)/tests/crash/linked tests/qemu/qemu.mk
+	@printf '%s\n' $(foreach r,$(CRASH_ROWS),$(call CRASH_JOB,$(word 1,$(call CRASH_PARTS,$(r))),$(word 2,$(call CRASH_PARTS,$(r))))) >$(QEMU_DIR)/crash-jobs
+	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/crash-jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
+	    bin/ends=$(QEMU_DIR)/ends bin/linked=$(BUILD)/tests/crash/linked
+.PHONY: qemu-crash
+qemu-crash: $(QEMU_DIR)/crash.gz $(BOARD_QEMU_KERNEL)
+	@rm -rf $(QEMU_DIR)/crashes
+	@$(QEMU_SYSTEM) --out $(QEMU_DIR)/crashes --log $(QEMU_DIR)/crash.log --initrd $< -- $(BOARD_QEMU) $(QEMU_ICOUNT)
+	@tests/qemu/check_crashes.py $(QEMU_TOOL) $(BUILD)/tests/crash $(QEMU_DIR)/crashes $(CRASH_ROWS)
 
 # The cost of a sample in instructions, including the kernel's: with -icount the guest's clocks count instructions.
 # At most this many times what an empty handler costs. 32-bit ARM's kernel takes 0.06 more for a handler with siginfo.
