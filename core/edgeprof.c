@@ -3,9 +3,12 @@
  *
  *   ep_start -> ep_settings_check, ep_layout, ep_settings_apply -> start_pipeline
  *       start_pipeline opens the transport, lists the modules, starts edgeprof's threads, and starts sampling last
- *   ep_stop  -> stop sampling -> wait for handlers -> collect thread encodes what is left -> deliver thread sends it
+ *   ep_stop  -> wind_down -> stop sampling -> wait for handlers -> collect thread encodes what is left
+ *                         -> deliver thread sends it
+ *            -> wait for handlers that have stayed -> settle
  *
- * A failed step of the start undoes the steps before it. After ep_stop() the memory belongs to the caller again.
+ * A failed step of the start undoes the steps before it. After ep_stop() the memory belongs to the caller again, unless
+ * a thread of the service still uses it: then ep_stop() returns -EBUSY, and a later stop or start settles the run.
  */
 #include "core/start.h"
 #include "core/data/encoding.h"
@@ -16,10 +19,15 @@
 
 #define HANDLERS_LEAVE_NS 1000000000u
 #define HANDLERS_POLL_NS  200000u
+#define HANDLERS_POLLS    500u /* the least: a thread that leaves soon is waited for without any time left */
 #define MS                1000000u
 
 static struct ep_stats final_stats;
 static bool ever_started;
+/* Has ended, but a thread of the service may still use its memory; NULL: none. Used by start and stop only. */
+static struct ep *leaving;
+static bool leaving_clean; /* nothing of it was lost at its end */
+static _Atomic uint64_t busy_stops;
 
 static bool manual(const struct ep *ep)
 {
@@ -104,6 +112,7 @@ static int threads_start(struct ep *ep)
         collect_end(ep);
         return ep_refuse(error, "cannot start the deliver thread");
     }
+    atomic_store(&ep->threads_run, true);
     return 0;
 }
 
@@ -135,18 +144,42 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     } while (error == -EINPROGRESS || (!done && !error));
 }
 
-/* Waits until no handler uses the profiler's memory. False: one still does after HANDLERS_LEAVE_NS. */
-static bool wait_for_handlers(void)
+/* Waits until no thread of the service uses the profiler's memory. False: one still does at `until_ns` (uptime), and
+ * did in HANDLERS_POLLS looks. */
+static __attribute__((noinline)) bool wait_for_handlers(uint64_t until_ns)
 {
     struct ep_event never = {0};
-    uint64_t give_up = ep_port_uptime_ns() + HANDLERS_LEAVE_NS;
 
-    while (ep_held()) {
-        if (ep_port_uptime_ns() >= give_up)
+    for (unsigned polls = 0; ep_held(); polls++) {
+        if (polls >= HANDLERS_POLLS && ep_port_uptime_ns() >= until_ns)
             return false;
         ep_port_wait(&never, 0, HANDLERS_POLL_NS);
     }
     return true;
+}
+
+static __attribute__((noinline)) bool handlers_leave(void)
+{
+    return wait_for_handlers(ep_port_uptime_ns() + HANDLERS_LEAVE_NS);
+}
+
+/* Ends what is left of a run when no thread uses its memory any more. Returns as ep_stop(). */
+static __attribute__((noinline)) int settle(uint64_t until_ns)
+{
+    struct ep *ep = leaving;
+
+    if (!wait_for_handlers(until_ns))
+        return ep_refuse(-EBUSY, "a thread still uses the profiler's memory (it is in a long pause, or a debugger has "
+                                 "stopped it): leave the memory in place, and try again");
+    if (!ep)
+        return -ESRCH;
+    leaving = NULL;
+    ep_port_sampling_stop(); /* a thread that stayed may have armed its timer */
+    if (ep_collect_abandon(ep)) {
+        leaving_clean = false;
+        ep_stats_fill(ep, &final_stats);
+    }
+    return leaving_clean ? 0 : -ETIMEDOUT;
 }
 
 /* Without what ep_start() itself used since `start_ns` of this thread's CPU time. */
@@ -186,7 +219,7 @@ static int start_pipeline(struct ep *ep)
         }
         error = ep_refuse(error, error == -EBUSY ? "no signal is free for profiling" : "cannot start sampling");
         ep_level_end();
-        (void)wait_for_handlers(); /* threads may have been armed before the failure */
+        (void)handlers_leave(); /* threads may have been armed before the failure */
         threads_stop(ep, 0);
     }
     transport_close(ep);
@@ -199,8 +232,8 @@ int ep_start(const struct ep_config *config)
 
     if (ep_running())
         return ep_refuse(-EALREADY, "already running");
-    if (!wait_for_handlers())
-        return ep_refuse(-EBUSY, "a signal handler of the last run has not returned yet; retry");
+    if (settle(ep_port_uptime_ns() + HANDLERS_LEAVE_NS) == -EBUSY)
+        return -EBUSY;
     int error = ep_settings_check(config);
     if (error)
         return error;
@@ -228,7 +261,7 @@ int ep_start(const struct ep_config *config)
     }
     ep_level_end();
     ep_publish(NULL);
-    return wait_for_handlers() ? error : -EBUSY;
+    return handlers_leave() ? error : -EBUSY;
 }
 
 /* Counts as lost what is still undelivered. Returns whether there was nothing. */
@@ -251,24 +284,42 @@ static bool count_undelivered(struct ep *ep)
     return clean;
 }
 
-int ep_stop(uint32_t deadline_ms)
+/* Delivers and ends edgeprof's threads, also if a thread of the service still holds the profiler after half the time.
+ * False: it holds it while it starts parked threads, whose end nobody can wait for yet. */
+static bool wind_down(struct ep *ep, uint64_t now, uint64_t deadline_ns)
 {
-    struct ep *ep = ep_running();
-    if (!ep)
-        return ep_held() ? -EBUSY : -ESRCH;
+    const uint64_t half = (deadline_ns - now) / 2;
 
-    uint64_t deadline = ep_port_uptime_ns() + (uint64_t)deadline_ms * MS;
     ep_port_sampling_stop();
     ep_level_end();
-    if (!wait_for_handlers())
-        return -EBUSY;
+    if (!wait_for_handlers(now + (half < HANDLERS_LEAVE_NS ? half : HANDLERS_LEAVE_NS)) && !manual(ep) &&
+        ep_threads_resume(ep) == 0 && !atomic_load(&ep->threads_run))
+        return false;
     ep_port_sampling_stop(); /* a thread that was just starting may have armed its timer after the first call */
-    threads_stop(ep, deadline);
+    threads_stop(ep, deadline_ns);
     transport_close(ep);
-    bool clean = count_undelivered(ep);
+    leaving_clean = count_undelivered(ep);
     ep_stats_fill(ep, &final_stats);
+    atomic_store(&ep->parked, false); /* no thread that stays may start them again */
     ep_publish(NULL);
-    return wait_for_handlers() ? (clean ? 0 : -ETIMEDOUT) : -EBUSY;
+    leaving = ep;
+    return true;
+}
+
+int ep_stop(uint32_t deadline_ms)
+{
+    const uint64_t now = ep_port_uptime_ns(), deadline = now + (uint64_t)deadline_ms * MS;
+    struct ep *ep = ep_running();
+    const bool ended = !ep || wind_down(ep, now, deadline);
+    int error = settle(deadline);
+
+    if (!ended && error == -ESRCH) { /* the thread that was starting others has left */
+        (void)wind_down(ep, now, deadline);
+        error = settle(deadline);
+    }
+    if (error == -EBUSY)
+        (void)atomic_fetch_add(&busy_stops, 1);
+    return error;
 }
 
 int ep_stats_get(struct ep_stats *stats)
@@ -278,11 +329,12 @@ int ep_stats_get(struct ep_stats *stats)
     if (ep) {
         ep_stats_fill(ep, stats);
         ep_release();
-        return 0;
-    }
-    if (!ever_started)
+    } else if (ever_started) {
+        *stats = final_stats;
+    } else {
         return -ESRCH;
-    *stats = final_stats;
+    }
+    stats->busy_stops = atomic_load(&busy_stops);
     return 0;
 }
 
@@ -325,5 +377,6 @@ int ep_deliver(uint32_t deadline_ms)
 void ep_forked(void)
 {
     ep_running_forget();
+    leaving = NULL;
     ep_spool = NULL; /* its files belong to the parent */
 }

@@ -93,7 +93,8 @@ enum ep_flags {
 
 struct ep_config {
     /* The working memory: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT suits most programs; more
-     * memory makes the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0.
+     * memory makes the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0 or
+     * -ETIMEDOUT.
      * docs/memory.md lists what else the library uses. */
     void *memory;
     size_t memory_size;
@@ -123,7 +124,7 @@ struct ep_config {
     /* For endpoints http:// and https:// only. push: the protocol for pprof, &ep_push_pyroscope; pprof over HTTP
      * requires one. names: &ep_names_process adds function names to push messages, for servers that cannot
      * symbolize. headers: lines "Name: value" for each request, separated by '\n'; never shown in messages; not
-     * copied: must stay valid until ep_stop() has returned 0. */
+     * copied: must stay valid as long as `memory`. */
     const struct ep_push *push;
     const struct ep_names *names;
     const char *headers;
@@ -148,7 +149,7 @@ enum ep_loss {
     EP_LOSS_MODULES_FULL = 5,    /* modules beyond the table (count only): their frames are [unknown] */
     EP_LOSS_REFUSED = 6,         /* a receiver refused a message permanently */
     EP_LOSS_SEGMENT = 7,         /* a receiver did not know the segment, and its messages could not be rebuilt */
-    EP_LOSS_STOPPED = 8,         /* still undelivered when ep_stop()'s deadline passed */
+    EP_LOSS_STOPPED = 8,         /* still undelivered when ep_stop()'s deadline passed, or recorded after it */
     EP_LOSS_TOO_LARGE = 9,       /* a single stack did not fit into the outbox */
     EP_LOSS_TAGS = 10,           /* tag values that did not fit into the table; recorded as "other" */
     EP_LOSS_CONTEXTS = 11,       /* stacks recorded without their span or tags, for lack of room in this interval */
@@ -254,11 +255,14 @@ struct ep_stats {
     /* Sends whose answer was lost: it did not come in time, or the connection broke. The message is sent again, and the
      * receiver may have had it. `edgeprof serve` recognises compact messages; other receivers may count it twice. */
     uint64_t unanswered;
+
+    uint64_t busy_stops; /* calls of ep_stop() that returned -EBUSY, of all runs of this process */
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
  * Returns 0; -EINVAL: a field is out of range (ep_start_error() names it); -ENOMEM: memory_size is too small;
- * -EALREADY: running; -EBUSY: no signal is free for profiling; else the system's error. Context: init. */
+ * -EALREADY: running; -EBUSY: no signal is free for profiling, or a thread still uses the memory of the last run (see
+ * ep_stop()); else the system's error. Context: init. */
 int ep_start(const struct ep_config *config);
 
 /* Fills the fields of *config that are zero from the environment: EDGEPROF_ENDPOINT, EDGEPROF_SERVICE,
@@ -278,9 +282,15 @@ const char *ep_start_error(void);
 
 /* Stops sampling, delivers for at most deadline_ms what is in memory, and ends the threads. With a spool, stores
  * what cannot be delivered there, also before the deadline. ep_start() works again afterwards.
- * Returns 0; -ESRCH: not running; -ETIMEDOUT: stopped, and undelivered messages were dropped and counted; -EBUSY: a
- * handler has not returned yet (a thread stopped by a debugger): the memory is still in use, call again.
- * Context: init. */
+ *
+ * A thread of the program may be within edgeprof and not return, in a long pause or stopped by a debugger. After half
+ * the time, at most a second, the rest is delivered without what that thread records. The deadline holds also then,
+ * but for two looks of 0.1 s at whether that thread has left.
+ *
+ * Returns 0; -ESRCH: not running; -ETIMEDOUT: stopped, and undelivered messages were dropped and counted; -EBUSY:
+ * stopped, but a thread still uses the memory: neither free it nor use it for anything else, until a call returns
+ * another result: that of the whole stop. ep_stats.busy_stops counts it, ep_start_error() has a line about it. What
+ * such a thread records late is lost as EP_LOSS_STOPPED. ep_start() is refused with -EBUSY as long. Context: init. */
 int ep_stop(uint32_t deadline_ms);
 
 /* Store-and-forward: undelivered messages are kept in files, through restarts and power cuts. See core/DESIGN.md. */

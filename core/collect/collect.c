@@ -408,6 +408,22 @@ static void collect_losses(struct ep *ep)
     count_rules(ep, take(&ep->rule_misses));
 }
 
+bool ep_collect_abandon(struct ep *ep)
+{
+    struct ep_record record;
+    uint64_t count = take(&ep->lost_samples), ns = take_wide(&ep->lost_value[EP_KIND_CPU]);
+
+    for (; ep_ring_peek(&ep->ring, &record); ep_ring_pop(&ep->ring, &record)) {
+        const enum ep_kind kind = (enum ep_kind)(record.words[EP_WORD_INFO] >> EP_INFO_KIND_SHIFT & 0xf);
+        if (record.kind == EP_RECORD_REST || is_of_history(kind))
+            continue;
+        count++;
+        ns += kind == EP_KIND_CPU ? ep_wide_word(&record.words[EP_WORD_VALUE]) : 0;
+    }
+    ep_lose(ep, EP_LOSS_STOPPED, count, ns);
+    return count != 0;
+}
+
 void ep_segment_rename(struct ep *ep)
 {
     unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);

@@ -132,6 +132,8 @@ bool ep_collect_finish(struct ep *ep, bool last);
 void ep_collect_early(struct ep *ep);
 /* True while a dump of all threads for the next message is in progress: it must be in one profile. Context: collect. */
 bool ep_collect_held(const struct ep *ep);
+/* After the collect thread's end: counts as lost what threads have recorded since. False: nothing. Context: init. */
+bool ep_collect_abandon(struct ep *ep);
 /* Empties the tree without a message: profiles are pulled only. Context: collect. */
 void ep_collect_discard(struct ep *ep);
 

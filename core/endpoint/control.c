@@ -162,6 +162,7 @@ static int put_status(struct ep_text *out)
     put_member(out, "delivered", stats.delivered);
     put_member(out, "delivery_failures", stats.delivery_failures);
     put_member(out, "unanswered", stats.unanswered);
+    put_member(out, "busy_stops", stats.busy_stops);
     put_member(out, "last_status", stats.last_status);
     put_member(out, "threads", stats.threads);
     put_member(out, "thread_exit_ns", stats.thread_exit_ns);

@@ -39,6 +39,8 @@ static const struct figure figures[] = {
     {"edgeprof_delivery_failures_total", AT(delivery_failures), ONE, "Delivery attempts that failed and are retried."},
     {"edgeprof_unanswered_total", AT(unanswered), ONE,
      "Sends whose answer was lost: the receiver may have them twice."},
+    {"edgeprof_busy_stops_total", AT(busy_stops), ONE,
+     "Stops that ended while a thread still used the profiler's memory, of all runs."},
     {"edgeprof_intervals_merged_total", AT(intervals_merged), ONE, "Intervals that waited for room in the outbox."},
     {"edgeprof_collect_cpu_seconds_total", AT(collect_cpu_ns), NANOSECONDS, "CPU time of the collect thread."},
     {"edgeprof_deliver_cpu_seconds_total", AT(deliver_cpu_ns), NANOSECONDS, "CPU time of the deliver thread."},

@@ -203,8 +203,9 @@ struct ep {
     _Alignas(64) struct ep_ring ring;
     uint32_t run; /* identifies this run of the profiler; never 0 */
     atomic_uint rule_misses;
-    atomic_bool cut_seen; /* by a handler: perhaps the code of a new module */
-    atomic_bool parked;   /* the two threads are not started yet */
+    atomic_bool cut_seen;    /* by a handler: perhaps the code of a new module */
+    atomic_bool parked;      /* the two threads are not started yet */
+    atomic_bool threads_run; /* they were started: their end can be waited for */
     struct ep_governor governor;
     struct ep_rates rates;
     atomic_uint lost_samples; /* samples lost since the last round because the ring was full */

@@ -76,6 +76,8 @@ int ep_threads_resume(struct ep *ep)
     error = error ? error : ep_port_thread_resume(EP_ROLE_COLLECT);
     if (error)
         atomic_store(&ep->parked, true); /* the next sample tries again */
+    else
+        atomic_store(&ep->threads_run, true);
     return error;
 }
 

@@ -154,6 +154,8 @@ __attribute__((destructor)) static void preload_end(void)
     int stopped = ep_stop(ep_preload_end_ms());
     ep_crash_stop();
     ep_linux_here_set_own(false);
+    if (stopped == -EBUSY)
+        ep_preload_say("not stopped", ep_start_error());
     if (stopped != -ETIMEDOUT)
         return;
     if (ep_tls_error()[0])

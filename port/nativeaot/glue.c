@@ -4,7 +4,7 @@
  *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
  *                                      memory_provide, spool_start, ep_dotnet_incidents_setup,
  *                                      crash_follow, contexts_begin, ep_start, endpoints_start
- *   ep_dotnet_stop  -> ep_stop, release_memory
+ *   ep_dotnet_stop  -> stop_and_release -> ep_stop, release_memory
  */
 #include "glue.h"
 
@@ -21,6 +21,7 @@ static void *memory, *tls_memory, *pull_memory, *least_spool_memory; /* by memor
 static void *mapped;
 static size_t mapped_size;
 static bool tls_failed, sends_names, agreed, has_endpoint;
+static bool left; /* the last stop has left its memory to a thread that still uses it */
 static char headers[EP_HEADERS_BYTES];
 static const char *failed; /* which endpoint could not be started, NULL: none failed */
 static void *spool_memory;
@@ -43,6 +44,25 @@ static void *memory_keep(void **kept, size_t size)
     return *kept;
 }
 
+static void release_memory(void)
+{
+    if (mapped != NULL)
+        munmap(mapped, mapped_size);
+    if (spool_memory != NULL)
+        munmap(spool_memory, spool_memory_size);
+    mapped = spool_memory = NULL;
+}
+
+static int stop_and_release(uint32_t deadline_ms)
+{
+    const int err = ep_stop(deadline_ms);
+
+    left = err == -EBUSY;
+    if (!left)
+        release_memory();
+    return err;
+}
+
 static int memory_provide(struct ep_config *config, uint64_t size)
 {
     if (size > SIZE_MAX / 2)
@@ -55,15 +75,6 @@ static int memory_provide(struct ep_config *config, uint64_t size)
         mapped_size = config->memory_size;
     }
     return config->memory != NULL ? 0 : -ENOMEM;
-}
-
-static void release_memory(void)
-{
-    if (mapped != NULL)
-        munmap(mapped, mapped_size);
-    if (spool_memory != NULL)
-        munmap(spool_memory, spool_memory_size);
-    mapped = spool_memory = NULL;
 }
 
 /* Starts a spool if the options or the environment request one. A message may be a quarter of the profiler's memory. */
@@ -303,8 +314,6 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
                                .budget_ppm = options->budget_ppm,
                                .flags = options->flags};
     int err = headers_copy(&config, options->headers);
-    failed = NULL;
-    tls_failed = false;
     if (err == 0)
         err = environment_read(&config, options);
     if (err < 0)
@@ -340,16 +349,20 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
 
 int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls)
 {
-    return agreed ? start_agreed(options, tls) : -EPROTO;
+    if (!agreed)
+        return -EPROTO;
+    failed = NULL;
+    tls_failed = false;
+    return left && stop_and_release(0) == -EBUSY ? -EBUSY : start_agreed(options, tls);
 }
 
 int ep_dotnet_stop(uint32_t deadline_ms)
 {
     (void)ep_pull_stop();
     (void)ep_control_stop();
-    const int err = ep_stop(deadline_ms);
-    if (err != -EBUSY) /* a handler may still be writing into it */
-        release_memory();
+    const int err = stop_and_release(deadline_ms);
+    if (left)
+        ep_dotnet_notice(ep_start_error());
     return err;
 }
 
@@ -401,6 +414,7 @@ static void copy_figures(const struct ep_stats *stats, uint64_t *figure)
     figure[EP_DOTNET_SPOOL_BYTES] = stats->spool_bytes;
     figure[EP_DOTNET_SPOOL_WRITTEN] = stats->spool_written;
     figure[EP_DOTNET_LAST_STATUS] = stats->last_status;
+    figure[EP_DOTNET_BUSY_STOPS] = stats->busy_stops;
 }
 
 uint32_t ep_dotnet_kinds(void)

@@ -76,6 +76,9 @@ aot() {
     "$edgeprof" cat "$work/api/stream.profile" >"$work/stream" 2>&1 && grep -q "streams" "$work/stream" &&
         ok "a stream's bytes are those of a file" || bad "stream: $(head -n 3 "$work/stream")"
     signal=
+    run held -u EDGEPROF_ENDPOINT timeout 120 "$program" held "$(realpath "$work")/held.profile"
+    [ "$(cat "$work/held.status")" = 10 ] && [ "$(grep -c 'a thread still uses' "$work/held.err")" = 1 ] &&
+        ok "held: $(head -n 1 "$work/held.out")" || bad "held: status $(cat "$work/held.status"): $(cat "$work/held.out" "$work/held.err")"
     run stuck -u EDGEPROF_ENDPOINT timeout 60 "$program" stuck
     [ "$(cat "$work/stuck.status")" = 4 ] && ok "stuck: the process ends all the same" || bad "stuck: status $(cat "$work/stuck.status"): $(cat "$work/stuck.out" "$work/stuck.err")"
     same return ''

@@ -109,6 +109,7 @@ internal enum Figure
     SpoolBytes,
     SpoolWritten,
     LastStatus,
+    BusyStops,
     Incidents,
     IncidentsSuppressed,
     IncidentsLost,

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Text;
 
 namespace EdgeProf;
@@ -12,7 +13,7 @@ public static unsafe partial class Profiler
     private static readonly TimeSpan Handover = TimeSpan.FromMilliseconds(100);
 
     private static readonly object Gate = new();
-    private static bool automatic, unsupportedSaid;
+    private static bool automatic, unsupportedSaid, unsettled; // unsettled: stopped, but a thread may still use its memory
     private static volatile bool running, keepNotices;
     private static TimeSpan exitTimeout;
     private static byte[] authority = [];
@@ -77,14 +78,19 @@ public static unsafe partial class Profiler
 
     /// <summary>Stops sampling and waits at most <paramref name="timeout"/> until everything is delivered. With a
     /// spool, profiles that cannot be delivered are stored there before. The profiler can be started again
-    /// afterwards.</summary>
+    /// afterwards.
+    /// <para>The timeout also holds if a thread is within the profiler and does not return, in a long pause or stopped by a
+    /// debugger. After half the time, at most a second, the rest is delivered without what that thread records. If it stays,
+    /// the profiler leaves its memory in place, says so in one line and counts it in <see cref="ProfilerStats.BusyStops"/>;
+    /// sampling has ended. A later Stop or Start completes the stop; Start throws as long as that thread stays. Only a
+    /// collection that stops the calling thread too may make this call longer.</para></summary>
     /// <param name="timeout">At most an hour, which is also meant by <see cref="Timeout.InfiniteTimeSpan"/>.</param>
     /// <returns>True if everything was delivered or is in the spool; false if something was dropped (see <see
-    /// cref="ProfilerStats.Losses"/>) or the profiler did not run.</returns>
+    /// cref="ProfilerStats.Losses"/>), a thread still uses the profiler's memory, or the profiler did not run.</returns>
     public static bool Stop(TimeSpan timeout)
     {
         lock (Gate)
-            return running && StopLocked(timeout);
+            return running ? StopLocked(timeout) : unsettled && Settle(Milliseconds(timeout));
     }
 
     /// <summary>Ends the interval now, so that its profile is delivered; does not wait for that.</summary>
@@ -265,20 +271,22 @@ public static unsafe partial class Profiler
 
     private static bool StopLocked(TimeSpan timeout)
     {
+        var milliseconds = Milliseconds(timeout);
+        var from = Stopwatch.GetTimestamp();
         Tracks = false;
-        Tasks.End();
+        Tasks.End(milliseconds / 2);
         Spans.End();
         SpanWatch.End();
-        var deadline = (uint)Milliseconds(timeout);
-        var error = -Native.EBusy;
-        for (var tries = 0; error == -Native.EBusy && tries < 50; tries++)
-        {
-            if (tries > 0)
-                Thread.Sleep(10); // a thread that is not running is in the middle of a sample
-            error = Native.Stop(deadline);
-        }
-        running = error == -Native.EBusy;
+        var delivered = Settle(Math.Max(0, milliseconds - (int)Stopwatch.GetElapsedTime(from).TotalMilliseconds));
+        running = false;
         Names.End();
+        return delivered;
+    }
+
+    private static bool Settle(int milliseconds)
+    {
+        var error = Native.Stop((uint)milliseconds);
+        unsettled = error == -Native.EBusy;
         return error == 0;
     }
 

@@ -98,6 +98,10 @@ public readonly struct ProfilerStats
     /// <summary>HTTP status of the last answer to a profile. 0: none yet.</summary>
     public int LastStatus => (int)this[Figure.LastStatus];
 
+    /// <summary>How often the profiler was stopped while a thread still used its memory, of all runs of this process: see <see
+    /// cref="Profiler.Stop"/>.</summary>
+    public long BusyStops => this[Figure.BusyStops];
+
     /// <summary>CPU time of the profiler's own threads.</summary>
     public TimeSpan OwnCpuTime => Time(Figure.OwnCpuNs);
 

@@ -14,20 +14,22 @@ internal static unsafe class Tasks
 
     public static void Begin()
     {
-        if (thread is not null || sizeof(nint) != 8 || Native.HasEndpoint() == 0)
+        if (sizeof(nint) != 8 || Native.HasEndpoint() == 0)
             return;
+        thread?.Join(); // the last run's, which End() has not waited for
         Native.TasksEnd(0);
         thread = new Thread(Serve, Stack) { IsBackground = true, Name = "edgeprof-tasks" };
         thread.Start();
     }
 
-    public static void End()
+    /// <summary>A list that is being made, in a long collection, is waited for no longer than that.</summary>
+    public static void End(int milliseconds)
     {
         if (thread is null)
             return;
         Native.TasksEnd(1);
-        thread.Join();
-        thread = null;
+        if (thread.Join(milliseconds))
+            thread = null;
     }
 
     private static void Serve()

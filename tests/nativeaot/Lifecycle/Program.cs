@@ -5,6 +5,7 @@
 //   storm DIRECTORY STOPS   starts and stops while threads wait, lock, allocate, throw and receive
 //   return | exit     works a little, then returns 3 from Main / calls Environment.Exit(5)
 //   stuck             profiles to a stream that gets stuck, returns 4 from Main
+//   held FILE         stops while a thread stays within the profiler, returns 10
 //   wait              works a little, says ready, waits to be killed
 //   cancel            like wait, but handles SIGTERM itself and then returns 7
 //   graceful          sends SIGTERM to itself, handles it, works in Work.Shutdown() and returns 8
@@ -40,6 +41,8 @@ switch (args)
         return 0;
     case ["stuck"]:
         return Stuck();
+    case ["held", var path]:
+        return Held(path);
     case ["wait"]:
         Work.For(300);
         Console.WriteLine("ready");
@@ -60,7 +63,7 @@ switch (args)
         Work.For(300);
         return Profiler.Stop(TimeSpan.FromSeconds(10)) ? 9 : 1;
     default:
-        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, wait, cancel, graceful, handover, leaving, context or empty");
+        Console.Error.WriteLine("Lifecycle: expected https ..., api DIRECTORY, storm DIRECTORY STOPS, return, exit, stuck, held FILE, wait, cancel, graceful, handover, leaving, context or empty");
         return 2;
 }
 
@@ -175,6 +178,35 @@ static int Stuck()
     return 4;
 }
 
+/// <summary>The main thread is as one that a debugger has stopped within a sample. Stop keeps to its timeout,
+/// and the next Stop completes it.</summary>
+static int Held(string path)
+{
+    var timeout = TimeSpan.FromSeconds(1);
+    var options = new ProfilerOptions { Endpoint = $"file://{path}", Interval = TimeSpan.FromMinutes(1) };
+    Profiler.Start(options);
+    Work.For(300);
+    var entered = Work.Enter() != 0;
+    var from = Stopwatch.GetTimestamp();
+    var stopped = Profiler.Stop(timeout);
+    var took = Stopwatch.GetElapsedTime(from) / timeout;
+    var stats = Profiler.GetStats();
+    Console.WriteLine($"stop took {took:F1} timeouts, {stats.Delivered} profiles of {stats.Samples} samples delivered {stats.LastErrorText}");
+    var good = entered && !stopped && !Profiler.IsRunning && took < 10 && stats.Delivered > 0 && stats.BusyStops > 0;
+    try
+    {
+        Profiler.Start(options);
+        good = false;
+    }
+    catch (InvalidOperationException e)
+    {
+        Console.WriteLine(e.Message);
+    }
+    Work.Leave();
+    good &= Profiler.Stop(timeout) && Profiler.Start(options) && Profiler.Stop(timeout);
+    return good ? 10 : 1;
+}
+
 /// <summary>As a user interface has one.</summary>
 internal sealed class OtherContext : SynchronizationContext;
 
@@ -182,6 +214,12 @@ internal static partial class Work
 {
     [DllImport("libc", EntryPoint = "kill")]
     public static extern int Kill(int process, int signal);
+
+    [DllImport("edgeprof", EntryPoint = "ep_enter")]
+    public static extern nint Enter();
+
+    [DllImport("edgeprof", EntryPoint = "ep_leave")]
+    public static extern void Leave();
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     public static void Shutdown() => For(300);

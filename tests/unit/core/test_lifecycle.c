@@ -307,13 +307,96 @@ static void test_stop_waits_for_handlers(void **state)
     sample(10);
     assert_true(ep_enter());
     assert_int_equal(ep_stop(1000), -EBUSY);
-    assert_non_null(ep_running());
+    assert_null(ep_running());
     assert_false(ep_sim.sampling);
     waits = 0;
     ep_sim.on_wait = leave_on_third_wait;
     assert_int_equal(ep_stop(1000), 0);
     assert_true(waits >= 3);
     ep_sim.on_wait = NULL;
+    assert_gone();
+    account_check(&given, 1);
+}
+
+/* A record that a thread has begun when it is stopped in the middle. */
+struct begun {
+    struct ep *held;
+    int at;
+};
+#define BEGUN_WORDS (EP_SAMPLE_WORDS + 8)
+
+static struct begun record_begin(void)
+{
+    struct begun begun = {.held = ep_enter()};
+    bool wake;
+
+    assert_non_null(begun.held);
+    begun.at = ep_ring_reserve(&begun.held->ring, BEGUN_WORDS, &wake);
+    assert_true(begun.at > 0);
+    return begun;
+}
+
+static void record_end(const struct begun *begun)
+{
+    const struct ep_record record = {.kind = EP_RECORD_SAMPLE, .count = EP_SAMPLE_WORDS};
+    atomic_uintptr_t *payload = ep_ring_payload(&begun->held->ring, begun->at);
+
+    payload[EP_WORD_TID] = 1;
+    payload[EP_WORD_INFO] = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
+    payload[EP_WORD_VALUE] = MS;
+    ep_ring_commit(&begun->held->ring, begun->at, BEGUN_WORDS, ep_ring_header(&record));
+    ep_leave();
+}
+
+/* A thread stays in the profiler, as one does that a debugger or a long pause has stopped: stop keeps to its deadline
+ * and delivers what there is. The memory stays in use until that thread has left; what it records late is lost and
+ * counted, and so are the samples behind it in the ring. */
+static void test_stop_while_held(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        struct ep_config config = config_of(&variants[i]);
+        begin_case(0, 0);
+        assert_int_equal(ep_start(&config), 0);
+        const uint64_t busy = account_stats().busy_stops;
+        sample(10);
+        struct begun begun = record_begin();
+        sample(2);
+        uint64_t from_ns = ep_sim.uptime_ns;
+        assert_int_equal(ep_stop(300), -EBUSY);
+        assert_true(ep_sim.uptime_ns - from_ns < 600ull * MS);
+        assert_true(!variants[i].transport || receiver.ns > 0);
+        assert_non_null(strstr(ep_start_error(), "a thread still uses"));
+        assert_int_equal(account_stats().busy_stops, busy + 1);
+        assert_int_equal(account_stats().samples, 10);
+        assert_int_equal(account_stats().lost_count[EP_LOSS_STOPPED], 0);
+        assert_int_equal(ep_flush(), -ESRCH);
+        assert_int_equal(ep_level_set(EP_LEVEL_HIGH), -ESRCH);
+        assert_int_equal(ep_start(&config), -EBUSY);
+        record_end(&begun);
+        assert_int_equal(ep_stop(0), -ETIMEDOUT);
+        assert_int_equal(account_stats().lost_count[EP_LOSS_STOPPED], 3);
+        assert_gone();
+    }
+}
+
+/* A start takes over from a stop that was left alone. */
+static void test_start_after_held(void **state)
+{
+    struct ep_config config = config_of(&variants[0]);
+
+    (void)state;
+    begin_case(0, 0);
+    assert_int_equal(ep_start(&config), 0);
+    sample(10);
+    assert_true(ep_enter());
+    assert_int_equal(ep_stop(300), -EBUSY);
+    ep_leave();
+    given = (struct account){0};
+    receiver_reset();
+    assert_int_equal(ep_start(&config), 0);
+    sample(10);
+    assert_int_equal(ep_stop(1000), 0);
     assert_gone();
     account_check(&given, 1);
 }
@@ -358,6 +441,8 @@ int main(void)
         cmocka_unit_test(test_dead_receiver),
         cmocka_unit_test(test_fork_child),
         cmocka_unit_test(test_stop_waits_for_handlers),
+        cmocka_unit_test(test_stop_while_held),
+        cmocka_unit_test(test_start_after_held),
         cmocka_unit_test(test_failed_start_waits_for_handlers),
     };
 
