@@ -269,13 +269,16 @@ void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
 
 /* ---- pending work of a language runtime, on demand (core/endpoint/tasks.c) ---- */
 
-/* look: makes a list of what waits, in lines of UTF-8 without quotes, backslashes and control characters, and waits for
- * it. Returns 0; -ENOSYS: the runtime is not known; -ETIMEDOUT; -ESRCH: the profiler is stopping. read: copies what
- * follows in the last list, whole characters; 0: its end. Context: any thread. */
+/* ask: asks for a list of what waits, in lines of UTF-8 without quotes, backslashes and control characters, and does
+ * not wait for it. A list in the making is everybody's. Returns the list's number, from 1 on; -ENOSYS: there is no list
+ * here. read: copies what follows in that list, as many whole characters as fit. From 0 on a later list does as well,
+ * and *list becomes its number. Returns their size, 0: its end; -EAGAIN: it is not made yet; -ESTALE: a later list has
+ * replaced it; -ENOSYS: the runtime is not known; -ESRCH: the profiler is stopping. Context: any thread. */
 struct ep_tasks_source {
-    int (*look)(void);
-    size_t (*read)(size_t from, char *text, size_t room);
+    int (*ask)(void);
+    int (*read)(unsigned *list, size_t from, char *text, size_t room);
 };
+#define EP_TASKS_BYTES (1u << 20) /* a list has less */
 
 /* Registers the source, which must stay valid for ever. Context: any thread. */
 void ep_tasks_attach(const struct ep_tasks_source *source);

@@ -394,17 +394,21 @@ int ep_request_complete(const char *request, size_t size, size_t room);
 /* An answer to a client; all zero before the request is answered. */
 struct ep_answer {
     size_t size;         /* bytes in the buffer, ready to be sent; 0: no answer yet */
-    uint64_t look_ns;    /* ... then call ep_pull_look() at this time (uptime) */
+    uint64_t look_ns;    /* ... then call ep_control_look() or ep_pull_look() at this time (uptime) */
     uint64_t body, sent; /* size of the body that follows, from ep_pull_piece(); the port counts what it has sent */
-    /* private to core/endpoint/pull.c */
+    /* private to core/endpoint */
     uint64_t give_up_ns, period_ns;
-    unsigned route, view;
+    unsigned route, view, list, place;
 };
 
-/* The control endpoint (core/endpoint/control.c): executes and answers a request. Context: any thread. */
+/* The control endpoint (core/endpoint/control.c). One thread serves all its clients. Executes a request and answers it,
+ * or begins to: a list of pending work may take long. ep_control_look() and ep_control_done() as for the pull endpoint.
+ * Context: control. */
 #define EP_CONTROL_REQUEST 1024 /* maximum size of a request */
 #define EP_CONTROL_ANSWER  5120 /* size of the buffer for an answer */
 void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
+void ep_control_look(char *buffer, struct ep_answer *answer);
+void ep_control_done(struct ep_answer *answer);
 
 /* The pull endpoint (core/endpoint/pull.c). One thread serves all its clients. token: required of requests; NULL:
  * none. */

@@ -10,6 +10,7 @@
  *   POST /incident?name         triggers an incident
  *
  *   ep_control_answer -> ep_request_read -> ep_control_act -> put_status -> put_...
+ *   ep_control_answer, ep_control_look -> ep_tasks_look, while a list is made
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -239,7 +240,7 @@ static int incident_trigger(struct ep_part name)
     return error == -EAGAIN ? -EBUSY : error;
 }
 
-int ep_control_act(struct ep_text *out, const struct ep_request *request)
+int ep_control_act(struct ep_text *out, const struct ep_request *request, struct ep_answer *answer)
 {
     const struct ep_part path = request->path;
     const bool post = ep_part_is(request->method, "POST") || ep_part_is(request->method, "PUT");
@@ -257,7 +258,7 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request)
     if (ep_part_is(path, "/incident"))
         return post ? incident_trigger(request->query) : -ENOTSUP;
     if (ep_part_is(path, "/tasks"))
-        return ep_tasks_put(out, post, request->query);
+        return post ? ep_tasks_ask(answer) : ep_tasks_put(out, request->query);
     return -ENOENT;
 }
 
@@ -273,6 +274,8 @@ const char *ep_control_reason(int error)
            : error == -ENOTSUP ? "{\"error\":\"use GET for /status, POST or PUT for the others\"}\n"
            : error == -ENODATA ? "{\"error\":\"the program keeps no history; set EDGEPROF_INCIDENT=1\"}\n"
            : error == -EBUSY   ? "{\"error\":\"another trigger waits\"}\n"
+           : error == -EUSERS  ? "{\"error\":\"busy: others wait for a list already; try again\"}\n"
+           : error == -ESTALE  ? "{\"error\":\"a later list has replaced this one; ask for a list again\"}\n"
            : error == -ENOSYS
                ? "{\"error\":\"no list of pending work: not a .NET program, or its runtime is not known\"}\n"
            : error == -ETIMEDOUT ? "{\"error\":\"the program has not answered in time\"}\n"
@@ -280,28 +283,57 @@ const char *ep_control_reason(int error)
                                  : "{\"error\":\"failed\"}\n";
 }
 
-/* The head contains the body's size, so the body is written first, behind room for a head. */
-void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer)
-{
-    enum { HEAD = 256 };
-    struct ep_text body = {.at = buffer, .room = EP_CONTROL_ANSWER, .fill = HEAD};
-    struct ep_text head = {.at = buffer, .room = HEAD};
-    struct ep_request asked;
-    int error = size >= EP_CONTROL_REQUEST ? -E2BIG : ep_request_read(request, size, token, &asked);
+#define HEAD 256
 
-    if (!error)
-        error = ep_control_act(&body, &asked);
-    if (error || body.fill == HEAD || body.full) {
-        error = body.full ? -ENOBUFS : error;
-        body.fill = HEAD;
-        body.full = false;
-        ep_text_put(&body, ep_control_reason(error));
+/* The head contains the body's size, so the body is written first, behind room for a head. */
+static struct ep_text body_begin(char *buffer)
+{
+    return (struct ep_text){.at = buffer, .room = EP_CONTROL_ANSWER, .fill = HEAD};
+}
+
+static void answer_finish(struct ep_text *body, int error, struct ep_answer *answer)
+{
+    struct ep_text head = {.at = body->at, .room = HEAD};
+
+    if (error || body->fill == HEAD || body->full) {
+        error = body->full ? -ENOBUFS : error;
+        *body = body_begin(body->at);
+        ep_text_put(body, ep_control_reason(error));
     }
     ep_text_put(&head, "HTTP/1.1 ");
     ep_text_put(&head, ep_request_verdict(error));
     ep_text_put(&head, "\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ");
-    ep_text_number(&head, body.fill - HEAD);
+    ep_text_number(&head, body->fill - HEAD);
     ep_text_put(&head, "\r\n\r\n");
-    memmove(buffer + head.fill, buffer + HEAD, body.fill - HEAD);
-    *answer = (struct ep_answer){.size = head.fill + body.fill - HEAD};
+    memmove(body->at + head.fill, body->at + HEAD, body->fill - HEAD);
+    *answer = (struct ep_answer){.size = head.fill + body->fill - HEAD};
+}
+
+void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    struct ep_request asked;
+    int error = size >= EP_CONTROL_REQUEST ? -E2BIG : ep_request_read(request, size, token, &asked);
+
+    *answer = (struct ep_answer){0};
+    if (!error)
+        error = ep_control_act(&body, &asked, answer);
+    if (answer->list)
+        ep_control_look(buffer, answer);
+    else
+        answer_finish(&body, error, answer);
+}
+
+void ep_control_look(char *buffer, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    const int error = ep_tasks_look(&body, answer);
+
+    if (error != -EAGAIN)
+        answer_finish(&body, error, answer);
+}
+
+void ep_control_done(struct ep_answer *answer)
+{
+    ep_tasks_done(answer);
 }

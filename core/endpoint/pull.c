@@ -4,6 +4,7 @@
  *
  *   ep_pull_answer -> ep_request_read -> serve_request -> serve_metrics | serve_index | serve_control | serve_profile
  *   serve_profile, ep_pull_look -> profile_begin | profile_end
+ *   serve_control, ep_pull_look -> list_look
  */
 #include <errno.h>
 #include <string.h>
@@ -302,18 +303,35 @@ static void serve_metrics(char *buffer, struct ep_answer *answer)
         answer_finish(&body, 0, METRICS_TYPE, answer);
 }
 
+static void control_finish(struct ep_text *body, int error, struct ep_answer *answer)
+{
+    if (error || body->fill == HEAD || body->full) {
+        error = body->full ? -ENOBUFS : error;
+        *body = body_begin(body->at);
+        ep_text_put(body, ep_control_reason(error));
+    }
+    answer_finish(body, error, "application/json", answer);
+}
+
+static void list_look(char *buffer, struct ep_answer *answer)
+{
+    struct ep_text body = body_begin(buffer);
+    const int error = ep_tasks_look(&body, answer);
+
+    if (error != -EAGAIN)
+        control_finish(&body, error, answer);
+}
+
 /* request->path: from "/status" on. */
 static void serve_control(char *buffer, const struct ep_request *request, struct ep_answer *answer)
 {
     struct ep_text body = body_begin(buffer);
-    int error = ep_control_act(&body, request);
+    const int error = ep_control_act(&body, request, answer);
 
-    if (error || body.fill == HEAD || body.full) {
-        error = body.full ? -ENOBUFS : error;
-        body = body_begin(buffer);
-        ep_text_put(&body, ep_control_reason(error));
-    }
-    answer_finish(&body, error, "application/json", answer);
+    if (answer->list)
+        list_look(buffer, answer);
+    else
+        control_finish(&body, error, answer);
 }
 
 /* Removes the prefix from the path. False: the path does not start with it. */
@@ -390,7 +408,9 @@ void ep_pull_answer(const char *request, size_t size, const char *token, char *b
 
 void ep_pull_look(char *buffer, struct ep_answer *answer)
 {
-    if (!answer->view)
+    if (answer->list)
+        list_look(buffer, answer);
+    else if (!answer->view)
         profile_begin(buffer, answer);
     if (answer->view && !answer->size && answer->look_ns <= ep_port_uptime_ns())
         profile_end(buffer, answer);
@@ -410,6 +430,7 @@ size_t ep_pull_piece(char *buffer, const struct ep_answer *answer)
 
 void ep_pull_done(struct ep_answer *answer)
 {
+    ep_tasks_done(answer);
     if (answer->view)
         ep_view_close(answer->view);
     answer->view = 0;

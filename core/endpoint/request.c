@@ -199,17 +199,17 @@ int ep_request_read(const char *bytes, size_t size, const char *token, struct ep
 
 const char *ep_request_verdict(int error)
 {
-    return error == 0            ? "200 OK"
-           : error == -ESRCH     ? "503 Service Unavailable"
-           : error == -EBUSY     ? "503 Service Unavailable\r\nRetry-After: 1"
-           : error == -EINVAL    ? "400 Bad Request"
-           : error == -EACCES    ? "401 Unauthorized\r\nWWW-Authenticate: Bearer, Basic realm=\"edgeprof\""
-           : error == -EPERM     ? "403 Forbidden"
-           : error == -ENOENT    ? "404 Not Found"
-           : error == -ENOTSUP   ? "405 Method Not Allowed"
-           : error == -ENODATA   ? "409 Conflict"
-           : error == -ENOSYS    ? "501 Not Implemented"
-           : error == -ETIMEDOUT ? "504 Gateway Timeout"
-           : error == -E2BIG     ? "431 Request Header Fields Too Large"
-                                 : "500 Internal Server Error";
+    return error == 0                            ? "200 OK"
+           : error == -ESRCH                     ? "503 Service Unavailable"
+           : error == -EBUSY || error == -EUSERS ? "503 Service Unavailable\r\nRetry-After: 1"
+           : error == -EINVAL                    ? "400 Bad Request"
+           : error == -EACCES  ? "401 Unauthorized\r\nWWW-Authenticate: Bearer, Basic realm=\"edgeprof\""
+           : error == -EPERM   ? "403 Forbidden"
+           : error == -ENOENT  ? "404 Not Found"
+           : error == -ENOTSUP ? "405 Method Not Allowed"
+           : error == -ENODATA || error == -ESTALE ? "409 Conflict"
+           : error == -ENOSYS                      ? "501 Not Implemented"
+           : error == -ETIMEDOUT                   ? "504 Gateway Timeout"
+           : error == -E2BIG                       ? "431 Request Header Fields Too Large"
+                                                   : "500 Internal Server Error";
 }

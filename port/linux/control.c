@@ -20,6 +20,8 @@ static const struct ep_linux_service service = {
     .request_bytes = EP_CONTROL_REQUEST,
     .answer_bytes = EP_CONTROL_ANSWER,
     .answer = ep_control_answer,
+    .look = ep_control_look,
+    .done = ep_control_done,
 };
 static struct ep_linux_client client[CLIENTS];
 static char requests[CLIENTS * EP_CONTROL_REQUEST], buffer[EP_CONTROL_ANSWER];

@@ -3,7 +3,7 @@
  * full, blocking collection. At its end all threads still stand and the heap has only what is alive, so the tasks in it
  * are found by the collector's own walk over its heap. Costs nothing before the first request but that thread.
  *
- *   endpoint: look -> ask, waits
+ *   endpoint: ask, then read_text until the list is there
  *   C#:       ep_dotnet_tasks_next -> GC.Collect -> (GcDone, gc_hooks.c) ep_dotnet_tasks_walk -> ep_dotnet_tasks_group
  *             -> ep_dotnet_tasks_answer
  *
@@ -23,7 +23,6 @@
 #define TEXT       (256u << 10)
 #define KINDS      1024u      /* of types, cached */
 #define COMPLETED  0x1600000u /* RanToCompletion, Canceled, Faulted of Task.m_stateFlags */
-#define ANSWER_NS  UINT64_C(30000000000)
 #define FOREVER_NS UINT64_C(3600000000000)
 
 /* GCHeap::DiagWalkHeap(bool (*)(Object *, void *), void *, int, bool): of the workstation's and the server's collector.
@@ -50,8 +49,9 @@ static unsigned state_at; /* offset of Task.m_stateFlags; 0: not known */
 static unsigned tasks;
 static struct ep_dotnet_task_list list;
 static atomic_bool wanted; /* by the next full collection */
-static struct ep_event asked, answered;
-static atomic_uint question, answer; /* numbers of the last ones */
+static struct ep_event asked;
+static atomic_uint question, answer; /* numbers of the last ones; different while a list is made */
+static atomic_uint shown;            /* number of the list in `text`; 0: none, or it is being written */
 static atomic_bool serving, ending;
 static atomic_uint text_size;
 
@@ -249,46 +249,59 @@ const struct ep_dotnet_task_group *ep_dotnet_tasks_group(uint32_t number)
 
 void ep_dotnet_tasks_answer(const char *lines, uint32_t size)
 {
+    const unsigned number = atomic_load(&question);
+
+    atomic_store(&shown, 0);
     atomic_store(&text_size, 0);
+    atomic_thread_fence(memory_order_seq_cst);
     if (text && size <= TEXT) {
         memcpy(text, lines, size);
         atomic_store(&text_size, size);
     }
+    atomic_store(&shown, number);
     if (memory)
         (void)munmap(memory, sizeof *memory);
     memory = NULL;
-    atomic_store(&answer, atomic_load(&question));
-    ep_port_wake(&answered);
+    atomic_store(&answer, number);
 }
 
 /* ---- the endpoint ---- */
 
-static int look(void)
+static int ask(void)
 {
-    const uint64_t deadline = ep_port_uptime_ns() + ANSWER_NS;
+    unsigned number = atomic_load(&question);
 
     if (!atomic_load(&serving))
         return -ENOSYS;
-    const unsigned mine = atomic_fetch_add(&question, 1) + 1;
-    ep_port_wake(&asked);
-    for (;;) {
-        const unsigned seen = atomic_load(&answered.value);
-        const uint64_t now = ep_port_uptime_ns();
-        if (atomic_load(&ending))
-            return -ESRCH;
-        if ((int)(atomic_load(&answer) - mine) >= 0)
-            return atomic_load(&text_size) ? 0 : -ENOSYS;
-        if (now >= deadline)
-            return -ETIMEDOUT;
-        ep_port_wait(&answered, seen, deadline - now);
+    /* Who asks while a list is made gets that one. A failed exchange reads the number of another endpoint's question.
+     */
+    if (number == atomic_load(&answer) && atomic_compare_exchange_strong(&question, &number, number + 1)) {
+        number++;
+        ep_port_wake(&asked);
     }
+    return (int)number;
 }
 
-static size_t read_text(size_t from, char *part, size_t room)
+/* Which list is in `text`, for a client that wants `list`; or an error. */
+static int shown_for(unsigned list, size_t from)
 {
+    const unsigned number = atomic_load(&shown);
+
+    if (atomic_load(&ending))
+        return -ESRCH;
+    if (from && number != list)
+        return -ESTALE;
+    return (int)(number - list) >= 0 ? (int)number : -EAGAIN;
+}
+
+static int read_text(unsigned *list, size_t from, char *part, size_t room)
+{
+    const int number = shown_for(*list, from);
     const size_t all = atomic_load(&text_size);
     size_t size = from < all ? all - from : 0;
 
+    if (number < 0)
+        return number;
     if (size > room) {
         size = room;
         while (size && ((unsigned char)text[from + size] & 0xc0) == 0x80) /* within a character */
@@ -296,12 +309,16 @@ static size_t read_text(size_t from, char *part, size_t room)
     }
     for (size_t i = 0; i < size; i++)
         part[i] = text[from + i];
-    return size;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&shown) != (unsigned)number)
+        return from ? -ESTALE : -EAGAIN; /* the next list was written meanwhile */
+    *list = (unsigned)number;
+    return all ? (int)size : -ENOSYS;
 }
 
 int ep_dotnet_tasks_next(void)
 {
-    static const struct ep_tasks_source source = {.look = look, .read = read_text};
+    static const struct ep_tasks_source source = {.ask = ask, .read = read_text};
 
     if (!atomic_exchange(&serving, true))
         ep_tasks_attach(&source);
@@ -321,5 +338,4 @@ void ep_dotnet_tasks_end(int32_t end)
 {
     atomic_store(&ending, end != 0);
     ep_port_wake(&asked);
-    ep_port_wake(&answered);
 }

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include <cmocka.h>
 
 #include "core/edgeprof.h"
+#include "core/hooks.h"
 
 #define TOKEN    "correct horse battery"
 #define PATIENCE 20000 /* ms until a test fails */
@@ -313,6 +315,52 @@ static void test_slow_clients(void **state)
     end();
 }
 
+/* ---- a list of pending work, which takes its time ---- */
+
+static atomic_bool list_done;
+
+static int list_ask(void)
+{
+    return 1;
+}
+
+static int list_read(unsigned *list, size_t from, char *text, size_t room)
+{
+    (void)room;
+    if (*list != 1 || !atomic_load(&list_done))
+        return -EAGAIN;
+    if (from)
+        return 0;
+    memcpy(text, "one\n", 4);
+    return 4;
+}
+
+/* While a client waits for a list, the others are served. */
+static void test_slow_list(void **state)
+{
+    static const struct ep_tasks_source source = {list_ask, list_read};
+
+    (void)state;
+    begin();
+    ep_tasks_attach(&source);
+    assert_int_equal(ep_control_start(path, NULL), 1);
+    static const char request[] = "POST /tasks HTTP/1.1\r\nHost: x\r\n\r\n";
+    int waits = dial_unix(), gone = dial_unix();
+    assert_int_equal(write(waits, request, sizeof request - 1), sizeof request - 1);
+    assert_int_equal(write(gone, request, sizeof request - 1), sizeof request - 1);
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(ask(dial_unix(), "GET /status", ""), 200);
+    assert_int_equal(ask(dial_unix(), "POST /tasks", ""), 503);
+    (void)close(gone);
+    struct pollfd polled = {.fd = waits, .events = POLLIN};
+    assert_int_equal(poll(&polled, 1, 0), 0); /* it waits still */
+    atomic_store(&list_done, true);
+    assert_int_equal(read_answer(waits), 200);
+    assert_non_null(strstr(answer, "{\"text\":\"one\\n\""));
+    ep_tasks_attach(NULL);
+    end();
+}
+
 static void test_fork(void **state)
 {
     int status = 0;
@@ -333,9 +381,9 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unix_socket),  cmocka_unit_test(test_port), cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_fork), cmocka_unit_test(test_path_of_another),
-        cmocka_unit_test(test_open_folder),  cmocka_unit_test(test_race),
+        cmocka_unit_test(test_unix_socket),     cmocka_unit_test(test_port),        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_slow_clients),    cmocka_unit_test(test_slow_list),   cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_path_of_another), cmocka_unit_test(test_open_folder), cmocka_unit_test(test_race),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 objects = sys.argv[4] if len(sys.argv) > 4 else "100000"
@@ -35,6 +36,13 @@ def lists(wanted, methods=None):
     return first
 
 
+def two_lists(wanted):
+    """Two clients at once: they get one list, or one each."""
+    with ThreadPoolExecutor(2) as clients:
+        for client in [clients.submit(lists, wanted) for _ in range(2)]:
+            client.result()
+
+
 def stood(first):
     return [float(text) for text in re.search(r"stood for ([\d.]+) ms: a collection, and ([\d.]+) ms for", first).groups()]
 
@@ -58,6 +66,8 @@ with subprocess.Popen([program, "tasks"], env={**env, "EDGEPROF_CONTROL": socket
     say("busy")
     for _ in range(30):
         lists(PENDING)
+    for _ in range(20):
+        two_lists(PENDING)
     say("open")
     del PENDING[CHECKOUT]
     for _ in range(5):

@@ -86,7 +86,7 @@ static void ask(unsigned how, const char *request, size_t size)
         ep_control_answer(request, size, token, buffer, &answer);
     else
         ep_pull_answer(request, size, token, buffer, &answer);
-    require(answer.size <= room && (answer.size > 0 || answer.view));
+    require(answer.size <= room && (answer.size > 0 || answer.view || answer.list));
     buffer[answer.size] = 0;
     if (answer.size)
         status = check(buffer, &answer);

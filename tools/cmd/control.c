@@ -422,7 +422,7 @@ static json_int_t show_part(const struct et_buf *answer)
     return next;
 }
 
-/* The list does not change between its parts, unless somebody else asks. */
+/* The endpoint refuses the next part if somebody else has asked for a later list meanwhile. */
 static int show_tasks(const struct control_endpoint *endpoint)
 {
     json_int_t next = 0, before;

@@ -3,6 +3,8 @@
  * request is in its own block, and each answer in one of EP_CONTROL_ANSWER bytes.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "unit.h"
@@ -27,7 +29,22 @@ static void end(void)
     assert_int_equal(ep_stop(0), 0);
 }
 
-/* Checks the answer's head and length, and returns its status. */
+static unsigned looks_left, patience = UINT_MAX; /* until the list is made; until ask_bytes() returns without */
+
+/* As the port waits. */
+static bool wait_for_list(const struct ep_answer *waits)
+{
+    if (!patience)
+        return false;
+    looks_left -= looks_left && looks_left != UINT_MAX;
+    if (waits->look_ns > ep_sim.uptime_ns)
+        ep_sim.uptime_ns = waits->look_ns;
+    return true;
+}
+
+/* Checks the answer's head and length, and returns its status; 0: it waits for a list. */
+static struct ep_answer about;
+
 static int ask_bytes(const char *request, size_t size, const char *token)
 {
     char *exact = malloc(size ? size : 1), *out = malloc(EP_CONTROL_ANSWER);
@@ -36,8 +53,15 @@ static int ask_bytes(const char *request, size_t size, const char *token)
 
     assert_true(exact && out);
     memcpy(exact, request, size);
-    struct ep_answer about = {0};
+    about = (struct ep_answer){0};
     ep_control_answer(exact, size, token, out, &about);
+    while (about.list && wait_for_list(&about))
+        ep_control_look(out, &about);
+    if (about.list) {
+        free(exact);
+        free(out);
+        return 0;
+    }
     const size_t got = about.size;
     assert_true(got > 0 && got <= EP_CONTROL_ANSWER);
     memcpy(answer, out, got);
@@ -73,46 +97,85 @@ static int asked(const char *request_line)
 }
 
 static char list[9000];
-static int looked;
+static int asked_for; /* number of the last list */
 
-static int look(void)
+static int ask_list(void)
 {
-    return looked;
+    return ++asked_for;
 }
 
-static size_t read_list(size_t from, char *text, size_t room)
+static int read_list(unsigned *number, size_t from, char *text, size_t room)
 {
     size_t size = from < strlen(list) ? strlen(list) - from : 0;
 
+    if ((int)*number != asked_for && from)
+        return -ESTALE;
+    if (looks_left)
+        return -EAGAIN;
+    *number = (unsigned)asked_for;
     size = size < room ? size : room;
     memcpy(text, list + from, size);
-    return size;
+    return (int)size;
 }
 
 /* A list in parts, each in an answer of its own. */
 static void test_tasks(void **state)
 {
-    static const struct ep_tasks_source source = {look, read_list};
-    char request[32] = "POST /tasks", got[sizeof list] = "";
-    unsigned next = 0;
+    static const struct ep_tasks_source source = {ask_list, read_list};
+    char request[40] = "POST /tasks", got[sizeof list] = "";
+    uint64_t next = 0;
 
     (void)state;
     assert_int_equal(asked("POST /tasks"), 501);
     ep_tasks_attach(&source);
     memset(list, '\n', sizeof list - 1);
     list[0] = '1';
+    looks_left = 3;
     do {
         assert_int_equal(asked(request), 200);
         const char *text = strstr(answer, "{\"text\":\""), *end = strstr(answer, "\",\"next\":");
-        assert_true(text && end && sscanf(end, "\",\"next\":%u", &next) == 1);
+        assert_true(text && end && sscanf(end, "\",\"next\":%" SCNu64, &next) == 1);
         for (text += 9; text < end; text += *text == '\\' ? 2 : 1)
             strcat(got, *text == '\\' ? "\n" : "1");
-        snprintf(request, sizeof request, "GET /tasks?%u", next);
+        snprintf(request, sizeof request, "GET /tasks?%" PRIu64, next);
     } while (next);
     assert_string_equal(got, list);
-    assert_int_equal(asked("GET /tasks?999999999999999999999"), 200);
-    looked = -ETIMEDOUT;
+    assert_int_equal(looks_left, 0);
+    assert_int_equal(asked("GET /tasks?999999999999999999999"), 409);
+    /* A later list has replaced the one that is being read. */
+    snprintf(request, sizeof request, "GET /tasks?%" PRIu64, (uint64_t)asked_for * EP_TASKS_BYTES + 1);
+    assert_int_equal(asked(request), 200);
+    assert_int_equal(asked("POST /tasks"), 200);
+    assert_int_equal(asked(request), 409);
+    looks_left = UINT_MAX;
     assert_int_equal(asked("POST /tasks"), 504);
+    ep_tasks_attach(NULL);
+}
+
+/* Only a part of an endpoint's places is for clients that wait for a list. */
+static void test_waiting_for_tasks(void **state)
+{
+    static const struct ep_tasks_source source = {ask_list, read_list};
+    struct ep_answer first;
+
+    (void)state;
+    ep_tasks_attach(&source);
+    patience = 0;
+    looks_left = UINT_MAX;
+    assert_int_equal(asked("POST /tasks"), 0);
+    first = about;
+    assert_int_equal(asked("POST /tasks"), 0);
+    assert_int_equal(asked("POST /tasks"), 503);
+    assert_non_null(strstr(answer, "busy"));
+    ep_control_done(&first);
+    ep_control_done(&first);
+    assert_int_equal(asked("POST /tasks"), 0);
+    assert_int_equal(asked("POST /tasks"), 503);
+    ep_sim.uptime_ns += 31000000000u; /* places of clients that have gone without a word */
+    assert_int_equal(asked("POST /tasks"), 0);
+    ep_control_done(&about);
+    patience = UINT_MAX;
+    looks_left = 0;
     ep_tasks_attach(NULL);
 }
 
@@ -300,13 +363,9 @@ static void test_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_requests_do),
-        cmocka_unit_test(test_missing_kind),
-        cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_largest_answer),
-        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_what_requests_do),  cmocka_unit_test(test_missing_kind), cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_waiting_for_tasks), cmocka_unit_test(test_refusals),     cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_largest_answer),    cmocka_unit_test(test_any_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
