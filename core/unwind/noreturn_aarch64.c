@@ -19,21 +19,22 @@ static int32_t field(uint32_t code, unsigned low, unsigned bits)
  * stays mapped with the code. */
 static uintptr_t through_plt(const struct ep_module *module, uintptr_t at)
 {
-    uintptr_t target = at;
+    uint64_t target;
     uint32_t code[5];
 
     if (!ep_noreturn_has_code(module, at, sizeof code))
-        return target;
+        return at;
     memcpy(code, (const void *)at, sizeof code);
     const unsigned first = code[0] == 0xd503245f;
     const uint32_t adrp = code[first], ldr = code[first + 1];
     if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211 ||
         (code[first + 2] & 0xff8003ff) != 0x91000210 || code[first + 3] != 0xd61f0220)
-        return target;
-    const intptr_t pages = (intptr_t)field(adrp, 5, 19) * 4 + (adrp >> 29 & 3);
+        return at;
+    const intptr_t pages = (intptr_t)field(adrp, 5, 19) * 4 + (intptr_t)(adrp >> 29 & 3);
     const uintptr_t page = (at + first * 4) & ~(uintptr_t)0xfff;
-    memcpy(&target, (const void *)(page + (uintptr_t)pages * 4096 + (uintptr_t)(ldr >> 10 & 0xfff) * WORD), WORD);
-    return target;
+    memcpy(&target, (const void *)(page + (uintptr_t)pages * 4096 + (uintptr_t)(ldr >> 10 & 0xfff) * WORD),
+           sizeof target);
+    return (uintptr_t)target;
 }
 
 uintptr_t ep_noreturn_called(const struct ep_module *module, uintptr_t word)
