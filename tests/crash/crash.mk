@@ -44,6 +44,23 @@ test-crash-glog: $(PRELOAD_LIB) $(BUILD)/edgeprof $(EP_LIB)
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $(CRASH_DIR)/glog-plain --linked $(CRASH_DIR)/glog-linked --preload $(abspath $(PRELOAD_LIB)) \
 	    --glog-plain $(CRASH_DIR)/glog-plain --glog-linked $(CRASH_DIR)/glog-linked
 
+# Beside sentry-native, whose archive is in a package for .NET. Without _GNU_SOURCE: see sentry.c.
+SENTRY_PACKAGE := $(CRASH_DIR)/packages/sentry/6.12.1/sentry-native/linux-x64
+$(SENTRY_PACKAGE)/libsentry-native.a: $(wildcard tests/crash/SentryNative/*)
+	@mkdir -p $(@D)
+	dotnet restore tests/crash/SentryNative -nologo -v quiet --locked-mode --packages $(CRASH_DIR)/packages \
+	    -p:MSBuildProjectExtensionsPath=$(abspath $(CRASH_DIR))/sentry/
+	@touch $@
+$(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked: tests/crash/sentry.c $(EP_LIB) port/linux/link.opt | $(SENTRY_PACKAGE)/libsentry-native.a
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -D_GNU_SOURCE,$(CRASH_CFLAGS)) $(if $(filter %linked,$@),-DLINKED) $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--build-id \
+	    $(SENTRY_PACKAGE)/libsentry-native.a $(SENTRY_PACKAGE)/libunwind.a $(EP_LDLIBS) -lm -o $@
+.PHONY: test-crash-sentry
+$(call test,test-crash-sentry,own,300,shared,Beside sentry-native's handlers$(comma) installed before or after edgeprof's$(comma) a crash is recorded$(comma) and its report is as without.)
+test-crash-sentry: $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/sentry-linked --preload $(abspath $(PRELOAD_LIB)) \
+	    --sentry-plain $< --sentry-linked $(CRASH_DIR)/sentry-linked
+
 .PHONY: test-crash
 $(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)
 test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row

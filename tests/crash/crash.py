@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Crash records, row by row: a program ends in some way, and what its next start delivers is compared.
 
-    crash.py --edgeprof PROGRAM --plain CRASHER --linked CRASHER [--preload LIBRARY] [--glog-plain P --glog-linked P] [--emulator 'PROGRAM ARGUMENT...'] [ROW...]
+    crash.py --edgeprof PROGRAM --plain CRASHER --linked CRASHER [--preload LIBRARY] [--glog-plain P --glog-linked P]
+             [--sentry-plain P --sentry-linked P] [--emulator 'PROGRAM ARGUMENT...'] [ROW...]
 
---glog-plain: only rows with glog, see glog.cpp. Without --preload: only the program that is linked with edgeprof. --emulator: what runs programs of another
-processor.
+--glog-plain, --sentry-plain: only rows with glog, see glog.cpp, or sentry-native, see sentry.c. Without --preload: only the program that
+is linked with edgeprof. --emulator: what runs programs of another processor.
 Each row runs the program without edgeprof first: the exit status must be the same with it.
 """
 import argparse
@@ -469,6 +470,38 @@ def glog(when):
     return row
 
 
+def sentry(when):
+    """sentry-native, the real one: its report, what it says and the status are the same, and the record is there. It passes the signal on to
+    the handler before it."""
+    def row(device):
+        own = {'linked': device.options.sentry_linked, 'preload': device.options.sentry_plain}[device.way]
+        environment = {'LD_PRELOAD': device.options.preload} if device.way == 'preload' else {}
+        for how, number in (('null', signal.SIGSEGV), ('abort', signal.SIGABRT)):
+            with Device(device.options, 'without') as without:
+                plain = without.run(when, how, without.folder / 'reports', program=own)
+                reported = sentry_report(without.folder / 'reports')
+            status, said, _ = device.run(when, how, device.folder / 'reports', program=own, **environment)
+            check(status == plain[0] == -number, f'{how}: exit status {status} instead of {plain[0]}')
+            check(said == plain[1] and 'crash has been captured' in said, f'{how}: it said {said!r} instead of {plain[1]!r}')
+            check(sentry_report(device.folder / 'reports') == reported == signal.Signals(number).name, f'{how}: its report is of {reported}')
+            device.run(when, 'idle', device.folder / 'again', program=own, **environment)
+            crashes = [crash for group in device.groups() for crash in group['crashes']]
+            check(len(crashes) == 1 and crashes[0]['signal'] == number, f'{how}: {[c["signal"] for c in crashes]}')
+            check(f'do_{how}' in functions(crashes[0]), f'{how}: the stack is {functions(crashes[0])}')
+            shutil.rmtree(device.spool)
+            shutil.rmtree(device.folder / 'reports')
+            device.out.unlink()
+    return row
+
+
+def sentry_report(folder):
+    """The signal in the one report."""
+    found = [json.loads(line) for file in folder.glob('*.run/*.envelope') for line in file.read_text(errors='replace').splitlines()
+             if line.startswith('{') and '"exception"' in line]
+    check(len(found) == 1, f'sentry-native has {len(found)} reports')
+    return found[0]['exception']['values'][0]['type']
+
+
 def torn(device):
     """A power cut while the record is written: what is damaged is refused, and nothing crashes. tests/linux/linux_crash.c
     damages each byte."""
@@ -550,6 +583,8 @@ PRELOAD = {'python_after': python_handler('after'), 'python_before': python_hand
 
 
 GLOG = {'linked': {'glog_before': glog('before'), 'glog_after': glog('after'), 'glog_front': glog('front')}, 'preload': {'glog_after': glog('after')}}
+SENTRY = {'linked': {'sentry_before': sentry('before'), 'sentry_after': sentry('after'), 'sentry_front': sentry('front')},
+          'preload': {'sentry_after': sentry('after')}}
 
 WAYS = {'linked': BOTH | LINKED, 'preload': BOTH | PRELOAD}
 ALONE = ['hang_time']  # it compares times
@@ -581,10 +616,14 @@ def main():
     parser.add_argument('--emulator', default='')
     parser.add_argument('--glog-plain', type=os.path.abspath)
     parser.add_argument('--glog-linked', type=os.path.abspath)
+    parser.add_argument('--sentry-plain', type=os.path.abspath)
+    parser.add_argument('--sentry-linked', type=os.path.abspath)
     parser.add_argument('rows', nargs='*')
     options = parser.parse_args()
     if options.glog_plain:
         WAYS.update(GLOG)
+    if options.sentry_plain:
+        WAYS.update(SENTRY)
     tasks = [(options, way, name) for way, rows in WAYS.items() if way != 'preload' or options.preload
              for name in rows if (not options.rows or name in options.rows) and not (options.emulator and name in EMULATED)]
     with multiprocessing.Pool(3) as pool:  # they wait most of the time
