@@ -402,16 +402,23 @@ int ep_port_crash_watch(uint32_t limit_ms)
     return 0;
 }
 
-/* The layer is there before the handler is, in case that a crash comes in between. */
+static bool same_handler(const struct sigaction *one, const struct sigaction *other)
+{
+    return (one->sa_flags & SA_SIGINFO) == (other->sa_flags & SA_SIGINFO) && one->sa_sigaction == other->sa_sigaction;
+}
+
+/* A handler that was installed again is the same layer: it would get the signal twice, and may wait for itself then.
+ * The layer is there before the handler is, in case that a crash comes in between. */
 static int layer_add(unsigned i, const struct sigaction *action)
 {
     struct before *before = &crash.before[i];
+    const unsigned top = before->top + (before->top == 0 || !same_handler(&before->layer[before->top], action));
 
-    if (before->top + 1 == LAYERS)
+    if (top == LAYERS)
         return -ENOSPC;
-    before->layer[before->top + 1] = *action;
+    before->layer[top] = *action;
     atomic_signal_fence(memory_order_seq_cst);
-    before->top++;
+    before->top = top;
     before->told = false;
     crash.watched[i] = true;
     return sigaction(fatal[i], &on_fatal_action, NULL) == 0 ? 1 : -errno;
@@ -434,15 +441,21 @@ int ep_port_crash_in_front(void)
     return count;
 }
 
-/* Handlers that were installed since stay; they may call this one still. */
+/* Handlers that were installed since stay; they may call this one still, and so may the one that comes back: for it
+ * the next layer is the one before. */
 void ep_port_crash_unwatch(void)
 {
     struct sigaction now;
 
     ep_linux_default = NULL;
-    for (unsigned i = 0; i < FATALS; i++)
-        if (crash.watched[i] && sigaction(fatal[i], NULL, &now) == 0 && is_on_fatal(&now))
-            (void)sigaction(fatal[i], &crash.before[i].layer[crash.before[i].top], NULL);
+    for (unsigned i = 0; i < FATALS; i++) {
+        struct before *before = &crash.before[i];
+        if (!crash.watched[i] || sigaction(fatal[i], NULL, &now) != 0 || !is_on_fatal(&now))
+            continue;
+        const unsigned top = before->top;
+        before->top -= top > 0;
+        (void)sigaction(fatal[i], &before->layer[top], NULL);
+    }
     crash.pid = 0;
     ep_linux_timer_delete(crash.timer[0]);
     ep_linux_timer_delete(crash.timer[1]);

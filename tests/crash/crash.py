@@ -436,6 +436,14 @@ def reporter(when):
     return row
 
 
+def front_stop(device):
+    """A handler that came back when edgeprof's was stopped gets the signal once, though it calls edgeprof's as the one before."""
+    for how in ('null', 'abort'):
+        said = same_status(device, how, 'front_stop')
+        check(said == 'reporter was here\n', f'{how}: the other handler said {said!r}')
+    check(not device.next(), 'there is a record')
+
+
 def default_front(device):
     """A default action that the program has set stays."""
     same_status(device, 'null', 'default')
@@ -569,6 +577,7 @@ BOTH = {
 }
 LINKED = {
     'reporter_before': reporter('before'), 'reporter_front': reporter('front'), 'reporter_front2': reporter('front2'),
+    'reporter_again': reporter('front_again'), 'front_stop': front_stop,
     'default_front': default_front, 'torn': torn, 'registers': registers, 'text': text,
     'fault_stack': fault_in('stack', '1', False), 'fault_modules': fault_in('modules', '1', True),
     'fault_text': fault_in('text', '1', True), 'fault_others': fault_in('others', '1', True),

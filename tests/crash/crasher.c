@@ -5,6 +5,8 @@
  *   crasher HOW [WITH]
  *     before, after     a crash reporter's handler beside edgeprof's, installed then
  *     front, front2     after, then ep_crash_in_front(); and the same once more, with another one
+ *     front_stop        front, then edgeprof's handlers are stopped
+ *     front_again       front, then three times: the reporter installs itself again, ep_crash_in_front()
  *     default           the default actions, set after edgeprof's handlers are there, then ep_crash_in_front()
  *     thread            the end comes in a second thread; a third sleeps
  *     both              it comes in two threads at once
@@ -167,6 +169,14 @@ static void reporter_install(unsigned which)
         (void)sigaction(reported[i], &action, &reporter_before[which][reported[i]]);
 }
 
+/* As sentry-native does it: what was there before, then its own. */
+static void reporter_again(void)
+{
+    for (unsigned i = 0; i < REPORTED; i++)
+        (void)sigaction(reported[i], &reporter_before[0][reported[i]], NULL);
+    reporter_install(0);
+}
+
 static void front_install(const char *with)
 {
     for (unsigned i = 0; i < REPORTED && strcmp(with, "default") == 0; i++)
@@ -180,6 +190,12 @@ static void front_install(const char *with)
     in_front(0);
     if (strcmp(with, "front2") == 0) {
         reporter_install(1);
+        in_front(REPORTED);
+    }
+    if (strcmp(with, "front_stop") == 0)
+        end();
+    for (unsigned i = 0; i < 3 && strcmp(with, "front_again") == 0; i++) {
+        reporter_again();
         in_front(REPORTED);
     }
 }
