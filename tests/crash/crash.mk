@@ -57,9 +57,19 @@ $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked: tests/crash/sentry.c $(EP_
 	    $(SENTRY_PACKAGE)/libsentry-native.a $(SENTRY_PACKAGE)/libunwind.a $(EP_LDLIBS) -lm -o $@
 .PHONY: test-crash-sentry
 $(call test,test-crash-sentry,own,300,shared,Beside sentry-native's handlers$(comma) installed before or after edgeprof's$(comma) a crash is recorded$(comma) and its report is as without.)
+ifeq ($(shell command -v dotnet),)
+test-crash-sentry:
+	@echo "SKIPPED: there is no .NET SDK on PATH"
+else ifneq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
+test-crash-sentry:
+	@echo "SKIPPED: sentry-native's archive is taken for x86_64 only"
+else
 test-crash-sentry: $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/sentry-linked --preload $(abspath $(PRELOAD_LIB)) \
 	    --sentry-plain $< --sentry-linked $(CRASH_DIR)/sentry-linked
+endif
+
+$(addprefix $(CRASH_DIR)/,plain linked musl-plain musl-linked glog-plain glog-linked sentry-plain sentry-linked): tests/crash/own.h
 
 .PHONY: test-crash
 $(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)

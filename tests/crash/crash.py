@@ -451,30 +451,40 @@ def default_front(device):
     check(not crash['threads'], 'there is a record')
 
 
+def beside(device, own, arguments, number, seen=True, left=lambda folder: None):
+    """An end of a program with another reporter's handlers, which is given a folder: the exit status is the same, and the record is there, or
+    an unclean end if edgeprof does not see the signal. What the program said and has left in the folder, with edgeprof and without."""
+    how = arguments[1]
+    environment = {'LD_PRELOAD': device.options.preload} if device.way == 'preload' else {}
+    with Device(device.options, 'without') as without:
+        plain, said_plain, _ = without.run(*arguments, without.folder / 'reports', program=own)
+        left_plain = left(without.folder / 'reports')
+    status, said, _ = device.run(*arguments, device.folder / 'reports', program=own, **environment)
+    check(status == plain == -number, f'{how}: exit status {status} instead of {plain}')
+    found = (said, left(device.folder / 'reports')), (said_plain, left_plain)
+    device.run(arguments[0], 'idle', device.folder / 'again', program=own, **environment)
+    crashes = [crash for group in device.groups() for crash in group['crashes']]
+    check(len(crashes) == 1 and crashes[0]['signal'] == (number if seen else 0), f'{how}: {[c["signal"] for c in crashes]}')
+    names = functions(crashes[0]) if seen else [f'do_{how}']
+    check(f'do_{how}()' in names or f'do_{how}' in names, f'{how}: the stack is {names}')
+    shutil.rmtree(device.spool)
+    shutil.rmtree(device.folder / 'reports', ignore_errors=True)
+    device.out.unlink()
+    return found
+
+
 def glog(when):
     """Google's glog, the real one: what it says and the status are the same, and the record is there. In LOG(FATAL) it asks whether
     its own handler is installed; if edgeprof's is in front of it, it says its stack once more. Alone after edgeprof in a linked
     program it keeps the signal for itself."""
     def row(device):
         own = {'linked': device.options.glog_linked, 'preload': device.options.glog_plain}[device.way]
-        seen = device.way == 'preload' or when != 'after'
         for how, number in (('null', signal.SIGSEGV), ('fatal', signal.SIGABRT)):
-            with Device(device.options, 'without') as without:
-                plain = without.run(when, how, program=own)
-            environment = {'LD_PRELOAD': device.options.preload} if device.way == 'preload' else {}
-            status, said, _ = device.run(when, how, program=own, **environment)
-            check(status == plain[0] == -number, f'{how}: exit status {status} instead of {plain[0]}')
-            texts = [re.sub(r'0x[0-9a-f]+|[0-9]{2,}[0-9:.]*', '#', text) for text in (said, plain[1])]
+            (said, _), (said_plain, _) = beside(device, own, (when, how), number, device.way == 'preload' or when != 'after')
+            texts = [re.sub(r'0x[0-9a-f]+|[0-9]{2,}[0-9:.]*', '#', text) for text in (said, said_plain)]
             again = how == 'fatal' and when != 'after'
-            check(texts[0].startswith(texts[1]) if again else texts[0] == texts[1], f'{how}: it said {said!r} instead of {plain[1]!r}')
+            check(texts[0].startswith(texts[1]) if again else texts[0] == texts[1], f'{how}: it said {said!r} instead of {said_plain!r}')
             check('*** SIG' in said or how == 'fatal', f'glog said {said!r}')
-            device.run(when, 'idle', program=own, **environment)
-            crashes = [crash for group in device.groups() for crash in group['crashes']]
-            check(len(crashes) == 1 and crashes[0]['signal'] == (number if seen else 0), f'{how}: {[c["signal"] for c in crashes]}')
-            names = functions(crashes[0]) if seen else [f'do_{how}']
-            check(f'do_{how}()' in names or f'do_{how}' in names, f'{how}: the stack is {names}')
-            shutil.rmtree(device.spool)
-            device.out.unlink()
     return row
 
 
@@ -483,22 +493,10 @@ def sentry(when):
     the handler before it."""
     def row(device):
         own = {'linked': device.options.sentry_linked, 'preload': device.options.sentry_plain}[device.way]
-        environment = {'LD_PRELOAD': device.options.preload} if device.way == 'preload' else {}
         for how, number in (('null', signal.SIGSEGV), ('abort', signal.SIGABRT)):
-            with Device(device.options, 'without') as without:
-                plain = without.run(when, how, without.folder / 'reports', program=own)
-                reported = sentry_report(without.folder / 'reports')
-            status, said, _ = device.run(when, how, device.folder / 'reports', program=own, **environment)
-            check(status == plain[0] == -number, f'{how}: exit status {status} instead of {plain[0]}')
-            check(said == plain[1] and 'crash has been captured' in said, f'{how}: it said {said!r} instead of {plain[1]!r}')
-            check(sentry_report(device.folder / 'reports') == reported == signal.Signals(number).name, f'{how}: its report is of {reported}')
-            device.run(when, 'idle', device.folder / 'again', program=own, **environment)
-            crashes = [crash for group in device.groups() for crash in group['crashes']]
-            check(len(crashes) == 1 and crashes[0]['signal'] == number, f'{how}: {[c["signal"] for c in crashes]}')
-            check(f'do_{how}' in functions(crashes[0]), f'{how}: the stack is {functions(crashes[0])}')
-            shutil.rmtree(device.spool)
-            shutil.rmtree(device.folder / 'reports')
-            device.out.unlink()
+            (said, report), (said_plain, report_plain) = beside(device, own, (when, how), number, left=sentry_report)
+            check(said == said_plain and 'crash has been captured' in said, f'{how}: it said {said!r} instead of {said_plain!r}')
+            check(report == report_plain == signal.Signals(number).name, f'{how}: its report is of {report}, without of {report_plain}')
     return row
 
 

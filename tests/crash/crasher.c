@@ -25,8 +25,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "own.h"
+
 #ifdef LINKED
-#include "core/edgeprof.h"
 #include "port/port.h"
 
 static unsigned faulty;
@@ -82,54 +83,12 @@ int __wrap_ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
     return error;
 }
 
-static uint64_t memory[EP_MEMORY_DEFAULT / 8];
-
-static void begin(void)
-{
-    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
-    struct ep_crash_config crash = {0};
-    int error = ep_config_from_env(&config);
-
-    if (error <= 0)
-        return;
-    if (getenv("CRASH_LIMIT"))
-        crash.limit_ms = (uint32_t)atoi(getenv("CRASH_LIMIT"));
-    error = ep_crash_from_env(&crash);
-    if (error > 0)
-        error = ep_crash_start(&config, &crash);
-    if (error < 0)
-        fprintf(stderr, "crash: %d %s\n", error, ep_start_error());
-    error = ep_start(&config);
-    if (error < 0)
-        fprintf(stderr, "start: %d %s\n", error, ep_start_error());
-}
-
-static void end(void)
-{
-    (void)ep_stop(2000);
-    ep_crash_stop();
-}
-
-static void in_front(int expected)
-{
-    int count = getenv("EDGEPROF_CRASH") ? ep_crash_in_front() : expected;
-
-    if (count != expected)
-        fprintf(stderr, "in front of %d handlers\n", count);
-}
-
 static void arm(void)
 {
     armed = true;
 }
 #else
-static void begin(void) {}
-static void end(void) {}
 static void arm(void) {}
-static void in_front(int expected)
-{
-    (void)expected;
-}
 #endif
 
 static struct sigaction reporter_before[2][65];

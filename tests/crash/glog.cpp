@@ -7,41 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#ifdef LINKED
-#include "core/edgeprof.h"
+#include "own.h"
 
-static uint64_t memory[EP_MEMORY_DEFAULT / 8];
-static void begin()
-{
-    ep_config config = {};
-    ep_crash_config crash = {};
-
-    config.memory = memory;
-    config.memory_size = sizeof memory;
-    if (ep_config_from_env(&config) <= 0)
-        return;
-    if (ep_crash_from_env(&crash) <= 0 || ep_crash_start(&config, &crash) != 0 || ep_start(&config) != 0)
-        std::fprintf(stderr, "start: %s\n", ep_start_error());
-}
-
-static void in_front()
-{
-    const int handlers = 6; // glog's: of SIGSEGV, SIGILL, SIGFPE, SIGABRT and SIGBUS, and SIGTERM, which is no crash
-
-    if (std::getenv("EDGEPROF_CRASH") && ep_crash_in_front() != handlers - 1)
-        std::fprintf(stderr, "in front of another number of handlers\n");
-}
-
-static void end()
-{
-    (void)ep_stop(2000);
-    ep_crash_stop();
-}
-#else
-static void begin() {}
-static void in_front() {}
-static void end() {}
-#endif
+// glog's: of SIGSEGV, SIGILL, SIGFPE, SIGABRT and SIGBUS. That of SIGTERM is of no crash.
+static const int handlers = 5;
 
 static volatile uintptr_t nowhere = 16;
 static volatile int zero;
@@ -73,7 +42,7 @@ int main(int argc, char **argv)
     if (std::strcmp(argv[1], "before") != 0)
         google::InstallFailureSignalHandler();
     if (std::strcmp(argv[1], "front") == 0)
-        in_front();
+        in_front(handlers);
     int result = middle(argv[2]);
     end();
     return result;

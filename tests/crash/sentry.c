@@ -11,40 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef LINKED
-#include "core/edgeprof.h"
+#include "own.h"
 
-static uint64_t memory[EP_MEMORY_DEFAULT / 8];
-
-static void begin(void)
-{
-    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
-    struct ep_crash_config crash = {0};
-
-    if (ep_config_from_env(&config) <= 0)
-        return;
-    if (ep_crash_from_env(&crash) <= 0 || ep_crash_start(&config, &crash) != 0 || ep_start(&config) != 0)
-        fprintf(stderr, "start: %s\n", ep_start_error());
-}
-
-static void in_front(void)
-{
-    if (getenv("EDGEPROF_CRASH") && ep_crash_in_front() <= 0)
-        fprintf(stderr, "in front of no handler\n");
-}
-
-static void end(void)
-{
-    (void)ep_stop(2000);
-    ep_crash_stop();
-}
-#else
-static void begin(void) {}
-
-static void in_front(void) {}
-
-static void end(void) {}
-#endif
+#define HANDLERS 6 /* sentry-native's: of all signals that edgeprof watches */
 
 /* The archive was made with glibc 2.38, whose names these are. Without _GNU_SOURCE the right sides are the older ones.
  */
@@ -123,7 +92,7 @@ int main(int argc, char **argv)
     if (!first)
         report_to(argv[3]);
     if (strcmp(argv[1], "front") == 0)
-        in_front();
+        in_front(HANDLERS);
     int result = middle(argv[2]);
     end();
     return result;
