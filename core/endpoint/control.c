@@ -262,7 +262,7 @@ int ep_control_act(struct ep_text *out, const struct ep_request *request, struct
     return -ENOENT;
 }
 
-const char *ep_control_reason(int error)
+static const char *reason(int error)
 {
     return error == 0        ? "{\"done\":true}\n"
            : error == -ESRCH ? "{\"error\":\"the profiler is not running\"}\n"
@@ -283,6 +283,16 @@ const char *ep_control_reason(int error)
                                  : "{\"error\":\"failed\"}\n";
 }
 
+int ep_control_settle(struct ep_text *body, size_t head, int error)
+{
+    if (!error && body->fill != head && !body->full)
+        return 0;
+    error = body->full ? -ENOBUFS : error;
+    *body = (struct ep_text){.at = body->at, .room = body->room, .fill = head};
+    ep_text_put(body, reason(error));
+    return error;
+}
+
 #define HEAD 256
 
 /* The head contains the body's size, so the body is written first, behind room for a head. */
@@ -295,11 +305,7 @@ static void answer_finish(struct ep_text *body, int error, struct ep_answer *ans
 {
     struct ep_text head = {.at = body->at, .room = HEAD};
 
-    if (error || body->fill == HEAD || body->full) {
-        error = body->full ? -ENOBUFS : error;
-        *body = body_begin(body->at);
-        ep_text_put(body, ep_control_reason(error));
-    }
+    error = ep_control_settle(body, HEAD, error);
     ep_text_put(&head, "HTTP/1.1 ");
     ep_text_put(&head, ep_request_verdict(error));
     ep_text_put(&head, "\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ");

@@ -305,11 +305,7 @@ static void serve_metrics(char *buffer, struct ep_answer *answer)
 
 static void control_finish(struct ep_text *body, int error, struct ep_answer *answer)
 {
-    if (error || body->fill == HEAD || body->full) {
-        error = body->full ? -ENOBUFS : error;
-        *body = body_begin(body->at);
-        ep_text_put(body, ep_control_reason(error));
-    }
+    error = ep_control_settle(body, HEAD, error);
     answer_finish(body, error, "application/json", answer);
 }
 

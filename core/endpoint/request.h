@@ -55,7 +55,9 @@ const char *ep_request_verdict(int error);
 /* Serves a request of the control endpoint; path: "/status" and the like. Adds the answer's body to *out, or sets
  * answer->list: then ep_tasks_look() has it later. Returns 0 or an error that ep_request_verdict() knows. */
 int ep_control_act(struct ep_text *out, const struct ep_request *request, struct ep_answer *answer);
-const char *ep_control_reason(int error);
+/* Where that has failed, the body is the reason; without a body, that it is done. A body that does not fit has failed,
+ * too. head: bytes before the body. Returns the error to answer with; 0: none. */
+int ep_control_settle(struct ep_text *body, size_t head, int error);
 
 /* Adds the part of a list of pending work that begins at `next`, from the answer before. Returns 0; -ENOSYS: this
  * program has none; or an error of the runtime's. */
