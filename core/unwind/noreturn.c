@@ -60,24 +60,13 @@ static bool search(const struct ep_walk *walk, struct ep_rule *rule)
     return false;
 }
 
-static bool is_certain(struct ep_rule rule)
-{
-    return rule.kind != EP_RULE_STOP && rule.kind != EP_RULE_GUESS && rule.kind != EP_RULE_RESTART &&
-           (rule.kind != EP_RULE_CHAIN || rule.cfa != 0);
-}
-
-/* Code that starts a thread never returns either, and nothing is above it. */
-static bool starts_thread(const struct ep_walk *walk)
-{
-    return walk->context->stack_root && walk->frame.sp >= walk->context->stack_root;
-}
-
 struct ep_rule ep_noreturn_rule(const struct ep_walk *walk, struct ep_rule rule)
 {
     struct ep_rule found;
 
-    if (is_certain(rule) || !atomic_load_explicit(&walk->unwinder->thorough, memory_order_relaxed) ||
-        starts_thread(walk) || !search(walk, &found))
+    if ((rule.kind != EP_RULE_STOP && !ep_is_guess(rule)) ||
+        !atomic_load_explicit(&walk->unwinder->thorough, memory_order_relaxed) || ep_starts_thread(walk) ||
+        !search(walk, &found))
         return rule;
     return found;
 }

@@ -103,11 +103,6 @@ static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
     return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
 }
 
-static bool is_guess(struct ep_rule rule)
-{
-    return rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART || (rule.kind == EP_RULE_CHAIN && rule.cfa == 0);
-}
-
 /* To the caller; false when there is no way. */
 static bool step(struct ep_walk *walk, struct ep_rule rule)
 {
@@ -129,7 +124,7 @@ static bool step(struct ep_walk *walk, struct ep_rule rule)
     if (!found || (rule.kind == EP_RULE_RESTART && !is_known(walk->unwinder, caller.pc)))
         return false;
     walk->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
-    if (is_guess(rule)) {
+    if (ep_is_guess(rule)) {
         walk->guessed = true;
         caller.base = 0;
     }
@@ -163,7 +158,7 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
  * frame there is nothing to miss. */
 static bool starts_thread(const struct ep_walk *walk)
 {
-    return walk->context->stack_root && !walk->exact && walk->frame.sp >= walk->context->stack_root;
+    return !walk->exact && ep_starts_thread(walk);
 }
 
 /* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
@@ -173,7 +168,7 @@ static bool is_root(struct ep_walk *walk, struct ep_rule rule)
 {
     if (rule.kind == EP_RULE_ROOT || (rule.kind == EP_RULE_CHAIN && walk->frame.fp == 0))
         return true;
-    if (is_guess(rule) && starts_thread(walk))
+    if (ep_is_guess(rule) && starts_thread(walk))
         return true;
     if (rule.kind != EP_RULE_RESTART || walk->exact)
         return false;

@@ -60,6 +60,18 @@ static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
     return walk->context->stack_root ? sp >= walk->context->stack_root : walk->end - sp <= EP_ROOT_NEAR;
 }
 
+/* Whether the frame is above the thread's first own one: nothing is above it that could be missing. Context: signal. */
+static inline bool ep_starts_thread(const struct ep_walk *walk)
+{
+    return walk->context->stack_root && walk->frame.sp >= walk->context->stack_root;
+}
+
+/* Context: signal. */
+static inline bool ep_is_guess(struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART || (rule.kind == EP_RULE_CHAIN && rule.cfa == 0);
+}
+
 enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };
 
 /* Makes as many steps of a walk as cached rules of the common kinds allow, and ends it when they lead to the root. The
