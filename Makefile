@@ -24,10 +24,10 @@ export PYTHONDONTWRITEBYTECODE := 1
 JOBS    ?= $(shell nproc)
 CLANG_FORMAT ?= clang-format-14
 
-EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof.h)
+EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof/edgeprof.h)
 
 WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla -Werror
-EP_INCLUDES := -I. -Icore -Iport -Itransport -I$(BUILD)/gen -isystem $(NANOPB_DIR)
+EP_INCLUDES := -I. -Icore -I$(BUILD)/gen -isystem $(NANOPB_DIR)
 # PB_NO_ERRMSG changes the layout of nanopb's structures, so all users of pb.h with the library must define it.
 EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 # Debugging information names files from the root of the tree, so the folder of a build does not change its bytes.
@@ -51,7 +51,9 @@ endif
 # A file with an architecture's name, such as unwind_arm.c, is only compiled for that architecture.
 OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
 here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(wildcard $(1)/*.c))
-CORE_ROOMS    := core $(patsubst %/,%,$(sort $(dir $(wildcard core/*/*.c))))
+# From the bottom: tools/build/checks/rooms.txt. A program links the first definition of a weak name.
+CORE_ROOMS    := $(addprefix core/,unwind profile sample encode deliver collect environment lifecycle) \
+                 $(patsubst %/,%,$(sort $(dir $(wildcard core/features/*/*.c))))
 CORE_SRC      := $(foreach room,$(CORE_ROOMS),$(call here,$(room)))
 PORT_SRC      := $(call here,$(BOARD_PORT))
 TRANSPORT_SRC := $(wildcard transport/*.c)
@@ -65,10 +67,10 @@ THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
 EP_LIB        := $(BUILD)/libedgeprof.a
 # Code that runs for every sample is optimized for speed. Code that runs for unknown rules, or at most once per
 # interval, is optimized for size.
-EP_FAST       := $(addprefix core/,capture/capture.c data/ring.c unwind/unwind.c unwind/unwind_cached.c)
+EP_FAST       := $(addprefix core/,sample/capture.c sample/ring.c unwind/unwind.c unwind/unwind_cached.c)
 # For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
-EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/state/counters.c core/state/words.c core/state/text.c \
-                 $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c data/outbox.c edgeprof.c layout.c settings.c stats.c)
+EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/sample/counters.c core/sample/words.c core/sample/text.c \
+                 $(addprefix core/,collect/collect.c collect/governor.c collect/level.c deliver/deliver.c profile/outbox.c lifecycle/edgeprof.c lifecycle/layout.c lifecycle/settings.c lifecycle/stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk) tools/build/harden.mk
 # $(1): the source
 ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants) \

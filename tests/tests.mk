@@ -30,7 +30,7 @@ UT_LINUX    := $(filter-out $(UT_PERF),$(notdir $(basename $(filter tests/linux/
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 # Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
 UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
-UT_HEADERS  := $(wildcard core/*.h core/*/*.h port/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/unit/*/*.h tests/linux/*.h)
+UT_HEADERS  := $(wildcard core/*/*.h core/*/*/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/unit/*/*.h tests/linux/*.h)
 
 UT_LIBS_test_cfi := -ldw -lelf
 UT_LIBS_test_stratum := -lm
@@ -106,7 +106,7 @@ $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_async_parents.o): port/nativeaot
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/deliver/test_managed_transport.o): port/nativeaot/managed_transport.c port/nativeaot/glue.h
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_blocks.o): port/linux/memory_blocks.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/data/ring.c
+$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/sample/ring.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
 $(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c

@@ -12,7 +12,7 @@
  *
  *   file_send -> append -> write_both
  */
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #include <errno.h>
 #include <fcntl.h>

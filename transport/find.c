@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "http.h"
+#include "transport/http.h"
 
 const struct ep_transport *ep_transport_https;
 

@@ -10,7 +10,7 @@
  *                         -> read_response -> ep_http_response_feed
  *             -> result_of_status
  */
-#include "http.h"
+#include "transport/http.h"
 
 #include <errno.h>
 #include <string.h>

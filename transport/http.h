@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 /* Longest host name or address (RFC 1035: 253), with its NUL. */
 #define EP_HTTP_HOST 256

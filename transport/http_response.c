@@ -9,7 +9,7 @@
  *                                                  -> end_of_head
  *                                                  -> chunk_line
  */
-#include "http.h"
+#include "transport/http.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  *
  *   ep_http_url_parse -> parse_authority -> parse_host, parse_port
  */
-#include "http.h"
+#include "transport/http.h"
 
 #include <errno.h>
 #include <string.h>

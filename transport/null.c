@@ -1,7 +1,7 @@
 /*
  * A transport that accepts and discards every message ("null:"), to measure the cost of profiling itself.
  */
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 static int null_open(void *state, const struct ep_target *target)
 {

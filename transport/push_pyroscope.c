@@ -8,7 +8,7 @@
  * counts. Of labels with the same name the first counts: servers reject duplicates in a
  * series.
  */
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #include <stdbool.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  *   tcp_connect -> connect_address -> wait_for             kept or numeric address
  *               -> connect_by_name -> lookup, connect_address ...
  */
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "port.h"
+#include <edgeprof/port.h>
 
 #define LOOK_AGAIN_NS 100000000u
 #define NO_LIMIT      UINT64_MAX

@@ -9,9 +9,9 @@ TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_res
 TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
 TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
 TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
-TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c core/data/outbox.c core/state/counters.c
+TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c core/profile/outbox.c core/sample/counters.c
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
-TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/*.h) port/port.h
+TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/edgeprof/*.h)
 
 $(call test,test-transport,quick,300,shared,HTTP, TCP and file transports, pushes and the deliver thread handle every response and fault, with sanitizers too.)
 $(call test,test-transport-contract,quick,300,shared,Each shipped transport keeps the transport contract, and the contract test finds broken ones.)
@@ -59,7 +59,7 @@ test-transport-contract: $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DI
 
 # The programs of README.md, with the options that it names and all warnings.
 test-transport-readme: $(EP_LIB)
-	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore -Iport -Itransport $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
+	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
 	    EXEC='$(BOARD_EXEC)' tests/transport/readme_transport.py $(TRANSPORT_TEST_DIR)/readme $(EP_LIB)
 	@echo "test-transport-readme: transport/README.md says what is so"
 

@@ -1,7 +1,7 @@
 /*
  * Checks for valid UTF-8: receivers reject messages with other strings.
  */
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #include <stddef.h>
 #include <stdint.h>

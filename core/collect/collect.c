@@ -2,19 +2,19 @@
  * The collect thread: turns records from the ring into stacks in the tree, and once an interval the tree into a
  * message.
  *
- *   ep_collect_round -> ep_collect_drain -> add_sample -> ep_rates_note, leaf_node, ep_context_find, add_entry
+ *   ep_collect_round -> ep_collect_drain -> add_sample -> ep_rates_note, leaf_node, ep_label_find, add_entry
  *                                        -> add_residual
  *                    -> scans for modules and threads; a dump of all stacks on request (thread_dump.c)
- *                    -> answers the pull endpoint (core/endpoint/views.c)
+ *                    -> answers the pull endpoint (core/features/endpoint/views.c)
  *                    -> ep_collect_finish -> encode_all -> encode_some -> ep_encode_compact, ep_message_put
  *
  * Never blocks. If the outbox has no room the interval goes on, so a lost link costs resolution in time, but no
  * samples.
  */
 #include "core/collect/collect.h"
-#include "core/capture/capture.h"
+#include "core/sample/capture.h"
 #include "core/encode/encode.h"
-#include "core/data/fold.h"
+#include "core/profile/fold.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,7 +64,7 @@ struct sample {
     unsigned frame, skip, head; /* head: number of words in front of the stack */
     uint64_t value;
     uintptr_t type;
-    struct ep_context_key context;
+    struct ep_label_key context;
 };
 
 static struct sample sample_of(const struct ep_record *record)
@@ -258,12 +258,12 @@ static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned 
 static void add_snapshot(struct ep *ep, unsigned node, const struct sample *sample)
 {
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
-    struct ep_context_key context = sample->context;
+    struct ep_label_key context = sample->context;
 
     if (!snapshot || !snapshot->wants(ep, sample->tid))
         return;
-    context.thread = ep_context_thread(ep, sample->tid);
-    add_entry(ep, node, EP_KIND_THREAD, ep_context_find(ep, &context), 1, 1);
+    context.thread = ep_label_thread(ep, sample->tid);
+    add_entry(ep, node, EP_KIND_THREAD, ep_label_find(ep, &context), 1, 1);
 }
 
 /* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
@@ -290,11 +290,11 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
     if (sample.kind == EP_KIND_CPU)
         mark_own(ep, record, &sample);
     if (ep->config.flags & EP_THREAD_LABELS || sample.kind == EP_KIND_THREAD)
-        sample.context.thread = ep_context_thread(ep, sample.tid);
+        sample.context.thread = ep_label_thread(ep, sample.tid);
     unsigned node = leaf_node(ep, record, &sample);
     if (ep_history && ep_history->add(ep, record, node))
         return;
-    unsigned context = ep_context_find(ep, &sample.context);
+    unsigned context = ep_label_find(ep, &sample.context);
     add_entry(ep, node, sample.kind, context, sample.count, sample.value);
     if (sample.kind == EP_KIND_WAIT && sample.frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
         add_entry(ep, node, EP_KIND_LOCK, context, sample.token, sample.value);
@@ -312,9 +312,9 @@ static void add_sample(struct ep *ep, const struct ep_record *record)
 
 void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value)
 {
-    const struct ep_context_key context = {.thread = ep_context_thread(ep, tid)};
+    const struct ep_label_key context = {.thread = ep_label_thread(ep, tid)};
 
-    add_entry(ep, root_node(ep, frame), kind, ep_context_find(ep, &context), 1, value);
+    add_entry(ep, root_node(ep, frame), kind, ep_label_find(ep, &context), 1, value);
 }
 
 /* CPU time is charged in whole periods. The residual CPU time of threads is kept as a balance, which may be negative.
@@ -528,8 +528,8 @@ static void note_declared(struct ep *ep, unsigned reached)
 {
     if (ep->nodes_declared < reached)
         ep->nodes_declared = reached;
-    for (unsigned i = 1; i < ep->contexts.count; i++) {
-        unsigned set = ep->contexts.key[i].tags;
+    for (unsigned i = 1; i < ep->labels.count; i++) {
+        unsigned set = ep->labels.key[i].tags;
         ep->tags_declared[set / 32] |= 1u << (set % 32);
     }
 }
@@ -562,7 +562,7 @@ static void tree_empty(struct ep *ep, uint64_t now)
         ep_tree_clear_entries(&ep->tree);
     }
     ep->path.depth = 0;
-    ep_contexts_clear(ep);
+    ep_labels_clear(ep);
     ep->interval_start_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns + 1; /* no two have one start */
     ep->detail = EP_DETAIL_ALL;
     ep->depth_limit = EP_MAX_DEPTH;
@@ -592,7 +592,7 @@ static bool finish(struct ep *ep, bool last)
     uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
     struct ep_sums sums;
     struct ep_encoding encoding = {.tree = &ep->tree,
-                                   .contexts = &ep->contexts,
+                                   .labels = &ep->labels,
                                    .table = &ep->unwinder.modules,
                                    .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
                                    .tags = &ep->tags,

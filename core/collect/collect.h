@@ -7,15 +7,15 @@
 #ifndef EP_COLLECT_H
 #define EP_COLLECT_H
 
-#include "core/data/encoding.h"
-#include "core/state/profiler.h"
+#include "core/profile/encoding.h"
+#include "core/sample/profiler.h"
 
 /* Records the thread's open wait as an event of kind EP_KIND_THREAD. False: it has no open wait. Context: collect. */
 bool ep_wait_take(struct ep *ep, uint32_t tid);
 
 /* Copies the thread's stack from at->sp on, as much as fits into the free part of the outbox, and makes *at refer to
  * the copy. False: no room now. Context: collect. */
-bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_context *at);
+bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_registers *at);
 
 struct ep_snapshot {
     void (*round)(struct ep *ep);               /* collects the stacks available now */
@@ -49,11 +49,11 @@ struct ep_history {
 /* NULL: there is none. Written before ep_start(), as is ep_history_kinds. */
 extern const struct ep_history *ep_history;
 
-/* ep_contexts_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
-unsigned ep_context_find(struct ep *ep, const struct ep_context_key *key);
+/* ep_labels_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
+unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key);
 /* The thread's place in the names + 1, 0 if there is no room. Context: collect. */
-uint16_t ep_context_thread(struct ep *ep, uint32_t tid);
-void ep_contexts_clear(struct ep *ep);
+uint16_t ep_label_thread(struct ep *ep, uint32_t tid);
+void ep_labels_clear(struct ep *ep);
 
 struct ep_live_stack {
     unsigned node, tags;

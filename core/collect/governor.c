@@ -10,7 +10,7 @@
  *   ep_govern -> measure_costs -> add_to_minute -> stretch_wanted -> ep_level_apply
  */
 #include "core/collect/collect.h"
-#include "core/capture/capture.h"
+#include "core/sample/capture.h"
 
 #define SLOT_LEAST_NS 1000000000u
 #define SLOT_MOST_NS  10000000000u

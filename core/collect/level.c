@@ -6,7 +6,7 @@
  * on when a change takes effect.
  */
 #include "core/collect/collect.h"
-#include "core/capture/capture.h"
+#include "core/sample/capture.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  *   ep_collect_round -> ep_rates_round -> settle_rate -> set_distance
  */
 #include "core/collect/collect.h"
-#include "core/capture/waiting.h"
+#include "core/sample/waiting.h"
 
 #define KIB 1024u
 #define MS  1000000u

@@ -37,11 +37,11 @@ static void queue_drop(struct ep *ep)
 /* Encodes the next part of the dictionary: nodes with their modules, then tag sets. */
 static enum ep_restart_state part_encode(struct ep *ep)
 {
-    static const struct ep_contexts no_contexts = {.count = 1};
+    static const struct ep_labels no_contexts = {.count = 1};
     unsigned at = ep->restart.at, nodes = ep->nodes_declared;
     struct ep_encoding encoding = {
         .tree = &ep->tree,
-        .contexts = &no_contexts,
+        .labels = &no_contexts,
         .table = &ep->unwinder.modules,
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
         .tags = &ep->tags,

@@ -10,20 +10,20 @@
  *                -> degrade -> fold -> ep_tree_fold, function_of
  */
 #include "core/collect/collect.h"
-#include "core/data/fold.h"
+#include "core/profile/fold.h"
 
 #define CONTEXTS_SPARE 3u
 
 static bool is_low(const struct ep *ep)
 {
-    const struct ep_contexts *contexts = &ep->contexts;
+    const struct ep_labels *contexts = &ep->labels;
 
     return ep_tree_is_low(&ep->tree) || contexts->count + contexts->capacity / 8 + CONTEXTS_SPARE > contexts->capacity;
 }
 
 static bool has_contexts(const struct ep *ep)
 {
-    return ep->detail == EP_DETAIL_ALL && ep->contexts.count > 1;
+    return ep->detail == EP_DETAIL_ALL && ep->labels.count > 1;
 }
 
 static bool may_send(const struct ep *ep)
@@ -49,7 +49,7 @@ static uint32_t function_of(void *argument, uint32_t frame)
 
 static void fold(struct ep *ep, unsigned depth)
 {
-    struct ep_fold what = {.contexts = ep->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
+    struct ep_fold what = {.labels = ep->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
 
     if (ep->detail >= EP_DETAIL_ADDRESSES)
         what.frame = function_of, what.argument = ep;
@@ -61,7 +61,7 @@ static void fold(struct ep *ep, unsigned depth)
         ep_live->moved(&ep->tree);
     ep_tree_folded(&ep->tree, &what);
     ep->path.depth = 0;
-    ep_contexts_clear(ep);
+    ep_labels_clear(ep);
     ep_segment_begin(ep); /* ids of nodes have changed */
 }
 
@@ -90,7 +90,7 @@ void ep_make_room(struct ep *ep)
         ep_collect_discard(ep);
     else if (ep->transport && may_send(ep))
         ep_collect_early(ep);
-    if (ep->contexts.count + CONTEXTS_SPARE > ep->contexts.capacity && has_contexts(ep))
+    if (ep->labels.count + CONTEXTS_SPARE > ep->labels.capacity && has_contexts(ep))
         (void)degrade(ep);
     while (ep_tree_is_full(&ep->tree) && degrade(ep)) {
     }

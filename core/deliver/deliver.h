@@ -7,7 +7,7 @@
 #ifndef EP_DELIVER_H
 #define EP_DELIVER_H
 
-#include "core/state/profiler.h"
+#include "core/sample/profiler.h"
 
 struct ep_spool {
     uint32_t (*largest)(void);     /* bytes of the largest message that it can store. Context: init */

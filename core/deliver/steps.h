@@ -10,7 +10,7 @@
 #define EP_DELIVER_STEPS_H
 
 #include "core/deliver/deliver.h"
-#include "core/data/encoding.h"
+#include "core/profile/encoding.h"
 
 #include <errno.h>
 

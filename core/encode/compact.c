@@ -5,7 +5,7 @@
  * what the dictionary contains once the message is in the outbox.
  */
 #include "core/encode/write.h"
-#include "core/capture/capture.h"
+#include "core/sample/capture.h"
 
 #include <compact.pb.h>
 #include <errno.h>
@@ -322,8 +322,8 @@ static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
 
 static bool write_context(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_contexts *contexts = source->encoding->contexts;
-    const struct ep_context_key *key = &contexts->key[source->index];
+    const struct ep_labels *contexts = source->encoding->labels;
+    const struct ep_label_key *key = &contexts->key[source->index];
 
     return ep_put_number(s, TAG(Context, tag_set), key->tags) &&
            ep_put_fixed64(s, TAG(Context, span_id), key->span_id) &&
@@ -336,7 +336,7 @@ static bool write_contexts(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_source one = *source;
 
-    for (one.index = 1; one.index < source->encoding->contexts->count; one.index++)
+    for (one.index = 1; one.index < source->encoding->labels->count; one.index++)
         if (!ep_put_nested(s, TAG(Message, contexts), write_context, &one))
             return false;
     return true;
@@ -368,7 +368,7 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
 static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_encoding *encoding = source->encoding;
-    const struct ep_contexts *contexts = encoding->contexts;
+    const struct ep_labels *contexts = encoding->labels;
     const uint32_t *declared = encoding->tags_declared, *again = encoding->tags_again;
     struct ep_source one = *source;
 

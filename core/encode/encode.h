@@ -6,8 +6,8 @@
 #ifndef EP_ENCODE_H
 #define EP_ENCODE_H
 
-#include "core/data/encoding.h"
-#include "core/state/profiler.h"
+#include "core/profile/encoding.h"
+#include "core/sample/profiler.h"
 
 struct ep_gzip;
 

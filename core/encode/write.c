@@ -2,7 +2,7 @@
  * Helpers between the encoders and nanopb; see write.h.
  */
 #include "core/encode/write.h"
-#include "transport/transport.h"
+#include <edgeprof/transport.h>
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #ifndef EP_ENVIRONMENT_H
 #define EP_ENVIRONMENT_H
 
-#include "core/edgeprof.h"
-#include "core/state/profiler.h"
+#include <edgeprof/edgeprof.h>
+#include "core/sample/profiler.h"
 
 /* Value of a hexadecimal digit, -1: c is none. Context: init. */
 static inline int ep_hex_digit(int c)

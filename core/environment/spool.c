@@ -1,6 +1,6 @@
 /*
- * The spool's environment variables. Separate from environment.c and from core/deliver/spool.c, so that a program can
- * read them without linking a spool.
+ * The spool's environment variables. Separate from environment.c and from core/features/spool/spool.c, so that a
+ * program can read them without linking a spool.
  */
 #include "core/environment/environment.h"
 

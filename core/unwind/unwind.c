@@ -12,7 +12,7 @@
 #define WORD         sizeof(uintptr_t)
 #define RECORD_WORDS 2
 
-static uintptr_t stack_end(const struct ep_context *context, uintptr_t sp)
+static uintptr_t stack_end(const struct ep_registers *context, uintptr_t sp)
 {
     if (sp - context->stack_start < context->stack_end - context->stack_start)
         return context->stack_end;
@@ -238,7 +238,7 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
     }
 }
 
-__attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context,
+__attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *context,
                                     struct ep_stack *stack)
 {
     struct ep_walk walk;

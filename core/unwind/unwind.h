@@ -1,7 +1,7 @@
 /*
  * The face of core/unwind: from a thread's registers to its stack.
  *
- * In: registers, the stack's bounds (struct ep_context), and a struct ep_unwinder, which has everything else that a
+ * In: registers, the stack's bounds (struct ep_registers), and a struct ep_unwinder, which has everything else that a
  * walk reads. Out: program counters and how much they are to be trusted. The caller owns all memory. This room knows no
  * struct ep and has no variable: a walk cannot read what its caller does not hold.
  *
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/config.h"
-#include "core/unwind/context.h"
+#include <edgeprof/options.h>
+#include <edgeprof/registers.h>
 #include "core/unwind/frames.h"
 
 enum ep_quality {
@@ -100,7 +100,7 @@ struct ep_unwinder {
 /* Walks a stack from the registers in *context. Reads stack memory only inside the bounds that *context gives, and
  * everything else through `unwinder`: it stays valid as long as the caller holds it, whatever ep_stop() does meanwhile.
  * Context: signal. */
-void ep_unwind(struct ep_unwinder *unwinder, const struct ep_context *context, struct ep_stack *stack);
+void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *context, struct ep_stack *stack);
 
 /* From here on, or no longer, walks search the stack for the caller of a function that never returns and has no table
  * (noreturn.c), which takes too long for samples. Context: signal. */

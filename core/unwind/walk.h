@@ -46,7 +46,7 @@ struct ep_frame {
 /* A walk on its way to the root. */
 struct ep_walk {
     struct ep_unwinder *unwinder;
-    const struct ep_context *context;
+    const struct ep_registers *context;
     struct ep_frame frame;
     uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
     bool exact;    /* frame.pc is where execution stands, not a return address */

@@ -8,7 +8,7 @@ const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 const bool ep_linux_tls_above = true;
 const uint32_t ep_linux_rseq_signature = 0xd428bc00;
 
-void ep_linux_context(const void *ucontext, struct ep_context *context)
+void ep_linux_context(const void *ucontext, struct ep_registers *context)
 {
     const ucontext_t *uc = ucontext;
 
@@ -33,7 +33,7 @@ bool ep_linux_is_behind_call(uintptr_t address)
     return address % 4 == 0 && (((const uint32_t *)address)[-1] & 0xfffffc1f) == 0xd63f0000;
 }
 
-/* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_context. */
+/* ep_port_here: stores the caller's registers as they are after the call, in the order of struct ep_registers. */
 __asm__(".text\n"
         ".globl ep_port_here\n"
         ".hidden ep_port_here\n"
@@ -46,7 +46,7 @@ __asm__(".text\n"
         "    b ep_port_bounds\n"
         ".size ep_port_here, . - ep_port_here\n");
 
-_Static_assert(offsetof(struct ep_context, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
+_Static_assert(offsetof(struct ep_registers, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
 
 /* ep_wait_begin: passes the same registers on; see ep_wait_open(). */
 __asm__(".text\n"

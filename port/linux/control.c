@@ -1,13 +1,13 @@
 /*
- * The control endpoint's address (a unix socket, or a port of 127.0.0.1) and memory. core/endpoint/control.c has the
- * requests, serve.c the sockets.
+ * The control endpoint's address (a unix socket, or a port of 127.0.0.1) and memory. core/features/endpoint/control.c
+ * has the requests, serve.c the sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "serve.h"
 
 #define CLIENTS 4u

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "linux.h"
 
 #ifndef sigev_notify_thread_id /* glibc has this member without a name */

@@ -1,7 +1,7 @@
 /*
  * The handler of fatal signals. Only programs that record crashes link this.
  *
- *   on_fatal -> record -> ep_crash_begin, ep_crash_step ..., ep_crash_end     core/crash/record.c
+ *   on_fatal -> record -> ep_crash_begin, ep_crash_step ..., ep_crash_end     core/features/crash/record.c
  *            -> pass_on     the signal again, for what had it before
  *
  * It is not on an alternate stack: .NET's runtime would run its own handler there, which needs more room. It has no
@@ -210,7 +210,7 @@ static uintptr_t hex_read(const char **at)
 }
 
 /* Bounds of a stack that nobody announced, from a line "start-end ..." of /proc/self/maps. */
-static bool line_has(const char *line, uintptr_t sp, struct ep_context *context)
+static bool line_has(const char *line, uintptr_t sp, struct ep_registers *context)
 {
     uintptr_t start = hex_read(&line);
 
@@ -224,7 +224,7 @@ static bool line_has(const char *line, uintptr_t sp, struct ep_context *context)
     return true;
 }
 
-static void bounds_find(struct ep_context *context)
+static void bounds_find(struct ep_registers *context)
 {
     static char line[64];
     char bytes[256];
@@ -249,7 +249,7 @@ done:
         (void)close(fd);
 }
 
-static void context_read(struct ep_context *context, const ucontext_t *uc)
+static void context_read(struct ep_registers *context, const ucontext_t *uc)
 {
     ep_linux_context(uc, context);
     const uintptr_t alt_start = context->alt_start, alt_end = context->alt_end;

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 /* The bounds of a thread's stack. */
 struct ep_linux_bounds {
@@ -41,9 +41,9 @@ int ep_linux_fork_arm(void);
 void ep_linux_fork_disarm(void);
 
 /* Copies the interrupted registers. ucontext is the kernel's argument to a handler. Context: signal. */
-void ep_linux_context(const void *ucontext, struct ep_context *context);
+void ep_linux_context(const void *ucontext, struct ep_registers *context);
 
-/* Converts a pc from /proc to one of struct ep_context (Thumb bit). Context: collect. */
+/* Converts a pc from /proc to one of struct ep_registers (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
 /* What ep_port_modules_scan() does, which is a weak alias of it; thread_context.c replaces that. Context: init,

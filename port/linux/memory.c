@@ -8,8 +8,8 @@
  *   free   -> ep_blocks_may_have -> ep_memory_forget -> ep_blocks_remove, ep_blocks_gone
  *          -> the allocator's free
  *
- * A thread counts bytes down to the next one at which its stratum (core/data/stratum.c) has something to do. Until then
- * a call costs a subtraction, and it jumps to the allocator's function without a frame of its own. realloc() is a
+ * A thread counts bytes down to the next one at which its stratum (core/profile/stratum.c) has something to do. Until
+ * then a call costs a subtraction, and it jumps to the allocator's function without a frame of its own. realloc() is a
  * free and an allocation, so that the part of all blocks that is sampled does not depend on how they grew. Nothing here
  * calls an allocator.
  */

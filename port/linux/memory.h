@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "core/hooks.h"
+#include <edgeprof/hooks.h>
 #include "memory_blocks.h"
 
 #undef mmap64 /* in musl's headers another name of mmap() */

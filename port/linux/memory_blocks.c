@@ -1,6 +1,6 @@
 /*
- * The table of followed blocks: an index from addresses to places of the live heap's table (core/collect/live.c). No
- * lock: each entry is one word that is written by compare-and-swap.
+ * The table of followed blocks: an index from addresses to places of the live heap's table (core/features/live/live.c).
+ * No lock: each entry is one word that is written by compare-and-swap.
  *
  *   ep_blocks_add     entry {address, token} in the bucket of its hash or in the next one; held[token - 1] = ~address
  *   ep_blocks_remove  takes the entry out
@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "core/hooks.h"
+#include <edgeprof/hooks.h>
 
 #define PLACES     4096u
 #define PLACE_BITS 12

@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "core/config.h"
+#include <edgeprof/options.h>
 
 /* Away from SIGRTMIN, which .NET uses, and from SIGRTMAX, which qemu-user lacks and Java and valgrind use. */
 #define FIRST   49

@@ -12,7 +12,7 @@
 
 #include <signal.h>
 
-#include "core/config.h"
+#include <edgeprof/options.h>
 #include "linux.h"
 
 typedef int ep_linux_action_call(int signal, const struct sigaction *action, struct sigaction *old);

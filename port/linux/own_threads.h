@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 /* The system call clone. The child runs body(argument) on the stack that ends at `stack`, with `tls` as its thread
  * pointer. body must not return. The kernel stores the child's id at *tid, and 0 when the child has ended. One

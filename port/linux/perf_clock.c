@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/config.h"
-#include "core/edgeprof.h"
+#include <edgeprof/options.h>
+#include <edgeprof/edgeprof.h>
 #include "own_signal.h"
 
 #ifdef SYS_fcntl64 /* 32-bit */

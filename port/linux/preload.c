@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
-#include "core/hooks.h"
-#include "transport/tls.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
+#include <edgeprof/tls.h>
 
 #define PULL_REFUSED "its token would cross the network unencrypted; put TLS in front, or set EDGEPROF_PULL_INSECURE=1"
 

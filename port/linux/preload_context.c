@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static int wanted;
 

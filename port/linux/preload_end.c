@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "port/port.h"
+#include <edgeprof/port.h>
 
 #define SHORTEST_MS 100u
 #define LONGEST_MS  2000u

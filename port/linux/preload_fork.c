@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define WAITS   2000u /* of a ms */
 #define STRINGS (2 * EP_STRINGS_BYTES)

@@ -1,7 +1,7 @@
 /*
  * The preload library with memory hooks: what it needs beyond the other one. The other one leaves malloc() alone.
  */
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "preload.h"
 
 /* Before preload.c's constructor starts the profiler. Stacks of allocations are more than those of CPU samples, and the

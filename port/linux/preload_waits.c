@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
-#include "core/hooks.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
 #include "linux.h"
 #include "preload.h"
 #include "signal_calls.h"

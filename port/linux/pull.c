@@ -1,6 +1,6 @@
 /*
  * The pull endpoint's address, and the division of its memory: clients, requests, the buffer for answers, and the rest
- * for profiles. core/endpoint/pull.c has the requests, serve.c the sockets.
+ * for profiles. core/features/endpoint/pull.c has the requests, serve.c the sockets.
  *
  *   ep_pull_start -> address_read -> memory_divide -> ep_pull_open -> ep_linux_server_start
  */
@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "serve.h"
 
 #define CLIENTS 8u

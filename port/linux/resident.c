@@ -2,8 +2,8 @@
  * Memory of the process that is in RAM, for programs that watch it.
  */
 #include "linux.h"
-#include "core/edgeprof.h"
-#include "port/port.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/port.h>
 
 #include <unistd.h>
 

@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
-#include "core/hooks.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
 
 #define TRIALS      16u
 #define BEHIND_PART 8
@@ -89,7 +89,7 @@ static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
 }
 
 /* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
-static void bounds_here(uint32_t tid, struct ep_context *context)
+static void bounds_here(uint32_t tid, struct ep_registers *context)
 {
     if (self.bounds.root == 0)
         bounds_first(tid, context->sp);
@@ -101,7 +101,7 @@ static void bounds_here(uint32_t tid, struct ep_context *context)
     context->moved = 0;
 }
 
-uint32_t ep_port_bounds(struct ep_context *context)
+uint32_t ep_port_bounds(struct ep_registers *context)
 {
     if (self.tid == 0)
         self.tid = tid_here();
@@ -112,7 +112,7 @@ uint32_t ep_port_bounds(struct ep_context *context)
 
 static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *ucontext)
 {
-    struct ep_context context;
+    struct ep_registers context;
 
     ep_linux_context(ucontext, &context);
     bounds_here(tid, &context);

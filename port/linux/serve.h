@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 #define EP_LINUX_TOKEN_MIN 16u
 

@@ -2,7 +2,7 @@
  * Clocks, random numbers, identity, small files of /proc. Only raw calls that neither allocate nor lock.
  */
 #include "linux.h"
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "cpu_clock.h"
 #include "own_signal.h"
 #include "perf_clock.h"

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 /* Flag in ep_linux_watched.used: the thread blocks our signal. */
 #define BLOCKS 1u

@@ -98,7 +98,7 @@ static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
 
 /* .skip omits this function's own frame. */
 static __attribute__((noinline)) void record_alloc(const struct allocation *allocation, struct ep_stratum *stratum,
-                                                   uint32_t token, const struct ep_context *context)
+                                                   uint32_t token, const struct ep_registers *context)
 {
     const struct ep_hook_event event = {
         .kind = EP_KIND_ALLOC,
@@ -222,7 +222,7 @@ static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *
         check_size(me, RhGetAllocatedBytesForCurrentThread() - counter, allocation.size);
     }
     if (allocation.stands_for) {
-        struct ep_context context;
+        struct ep_registers context;
         ep_dotnet_frame(frame, &context);
         record_alloc(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
     } else if (timed_from) {
@@ -250,7 +250,7 @@ static bool returns_to_managed_code(uintptr_t pc)
 /* Returns what is wrong, NULL: nothing. Reads only what is known to be readable. */
 static const char *frame_wrong(const uintptr_t *frame, uintptr_t top)
 {
-    struct ep_context context;
+    struct ep_registers context;
     const uintptr_t at = (uintptr_t)frame;
 
     if (at % sizeof at || at <= (uintptr_t)__builtin_frame_address(0) || at >= top || top - at < 16 * sizeof(uintptr_t))

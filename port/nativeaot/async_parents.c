@@ -3,7 +3,7 @@
  *
  * The pool (or a task that completes) runs a continuation by the method MoveNext(Thread) of the async method's box,
  * AsyncStateMachineBox<TResult, TStateMachine>, which is the method's Task, too. ILC keeps the box in the register that
- * the unwinder follows (struct ep_context.base). That is no promise. So a frame counts only if the register points to
+ * the unwinder follows (struct ep_registers.base). That is no promise. So a frame counts only if the register points to
  * an object of a box's type and the type's virtual table leads to the very function of the frame. The frame that runs a
  * task's delegate has the task there as well, or on the stack (aarch64).
  *
@@ -246,7 +246,7 @@ static uintptr_t find_box(struct ep_hook_walk *walk, enum state state, struct ep
     return box;
 }
 
-static uintptr_t find_box_at(const struct ep_context *context, enum state state, struct ep_hook_parents *parents)
+static uintptr_t find_box_at(const struct ep_registers *context, enum state state, struct ep_hook_parents *parents)
 {
     struct ep_hook_walk walk;
 
@@ -328,7 +328,7 @@ static void follow(uintptr_t box, struct ep_hook_parents *parents)
     parents->more = true;
 }
 
-void ep_dotnet_async_find(const struct ep_context *context, struct ep_hook_parents *parents)
+void ep_dotnet_async_find(const struct ep_registers *context, struct ep_hook_parents *parents)
 {
     const uintptr_t box = context ? find_box_at(context, HOOK, parents) : find_box_here(HOOK, parents);
 
@@ -348,7 +348,7 @@ int ep_dotnet_event(const struct ep_hook_event *event)
 
     if (!is_on() || !event->context)
         return ep_hook_event(event);
-    struct ep_context context = *event->context;
+    struct ep_registers context = *event->context;
     if (event->kind == EP_KIND_EXCEPTION)
         context.base =
             0; /* noted before managed code ran, in which objects may have moved: only what is on the stack counts */
@@ -356,7 +356,7 @@ int ep_dotnet_event(const struct ep_hook_event *event)
     return parents.count ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
 }
 
-bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hook_parents *parents)
+bool ep_dotnet_async_find_waited(const struct ep_registers *context, struct ep_hook_parents *parents)
 {
     struct ep_dotnet_mode mode;
 
@@ -371,9 +371,9 @@ bool ep_dotnet_async_find_waited(const struct ep_context *context, struct ep_hoo
 }
 
 /* This and the next are out of line: what they have on the stack is not there for what follows them. */
-static __attribute__((noinline)) bool find_waited(const struct ep_context *began, struct ep_hook_parents *parents)
+static __attribute__((noinline)) bool find_waited(const struct ep_registers *began, struct ep_hook_parents *parents)
 {
-    struct ep_context context = *began;
+    struct ep_registers context = *began;
 
     context.lr = EP_LR_CALLED;
     return ep_dotnet_async_find_waited(&context, parents);
@@ -398,7 +398,7 @@ int ep_hook_wait_end(const struct ep_hook_event *event)
 
 /* The runtime's own C++ may be the collector, which moves objects. It has no unwind tables, or frames between it and
  * managed code; so at most one frame that is not managed is passed. */
-bool ep_hook_interrupted(const struct ep_context *context, struct ep_hook_parents *parents)
+bool ep_hook_interrupted(const struct ep_registers *context, struct ep_hook_parents *parents)
 {
     if (!is_on() || !ep_dotnet_is_cooperative())
         return false;

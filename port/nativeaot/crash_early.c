@@ -5,7 +5,7 @@
  */
 #include "glue.h"
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 __attribute__((constructor)) void ep_dotnet_crash_begin(void)
 {

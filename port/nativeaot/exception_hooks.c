@@ -15,7 +15,7 @@ void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t f
 void ep_dotnet_first_chance(void *const *object);
 
 static _Thread_local struct {
-    struct ep_context context; /* registers in the runtime's assembly, called by the code that throws */
+    struct ep_registers context; /* registers in the runtime's assembly, called by the code that throws */
     struct ep_stratum stratum;
     bool known;
 } throwing;
@@ -63,7 +63,7 @@ static bool exceptions_fit(void *const *object)
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
     throwing.known = !again;
-    throwing.context = (struct ep_context){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
+    throwing.context = (struct ep_registers){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
 }
 
 void ep_dotnet_first_chance(void *const *object)

@@ -3,13 +3,13 @@
 
 #include "runtime.h"
 
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context)
 {
     *context =
-        (struct ep_context){.pc = frame[1], .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[14]};
+        (struct ep_registers){.pc = frame[1], .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[14]};
 }
 
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context)
 {
     const uintptr_t end = (uintptr_t)(frame + 15);
 

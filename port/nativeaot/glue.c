@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/edgeprof.h"
-#include "transport/tls.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/tls.h>
 
 static void *memory, *tls_memory, *pull_memory, *least_spool_memory; /* by memory_keep() */
 static void *mapped;

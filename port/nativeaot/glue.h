@@ -1,7 +1,8 @@
 /*
- * The interface for the C# package: flat functions over core/edgeprof.h, so that C# mirrors only the structures below.
- * Linked into the package's archive and called by direct P/Invoke. The memory of the profiler, TLS, the spool and the
- * pull endpoint is mapped when it is first needed; up to its default size it stays until the process ends.
+ * The interface for the C# package: flat functions over core/edgeprof/edgeprof.h, so that C# mirrors only the
+ * structures below. Linked into the package's archive and called by direct P/Invoke. The memory of the profiler, TLS,
+ * the spool and the pull endpoint is mapped when it is first needed; up to its default size it stays until the process
+ * ends.
  *
  * Errors are negative errno values; ep_dotnet_error() explains them.
  */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static struct {
     void *bytes;

@@ -1,7 +1,7 @@
 /*
  * The live heap's weak references: handles that C# creates once (RuntimeHooks.cs), because creating one may block.
  * Afterwards they are only set to other objects. A handle is the address of a word that the collector updates and
- * clears when the object is gone; core/collect/live.c reads it.
+ * clears when the object is gone; core/features/live/live.c reads it.
  */
 #include "runtime.h"
 #include "glue.h"

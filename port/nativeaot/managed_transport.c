@@ -18,8 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "port/port.h"
-#include "transport/transport.h"
+#include <edgeprof/port.h>
+#include <edgeprof/transport.h>
 
 #define LOOK_AGAIN_NS 100000000L
 

@@ -92,7 +92,7 @@ $(NA_SAMPLE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SO
 	@touch $@
 
 NA_NUPKG := build/nuget/EdgeProf.$(EP_VERSION).nupkg
-$(NA_NUPKG): $(NA_SOURCE) $(NA_PACKED) core/edgeprof.h LICENSE
+$(NA_NUPKG): $(NA_SOURCE) $(NA_PACKED) core/edgeprof/edgeprof.h LICENSE
 	@command -v dotnet >/dev/null || { echo "make nuget: there is no .NET SDK on PATH" >&2; exit 1; }
 	$(NA_LOCKED) $(NA_PACK) port/nativeaot/EdgeProf -o $(@D)
 	@touch $@
@@ -129,7 +129,7 @@ sample-plain: $(NA_PLAIN)
 # ---- the demo ----
 
 CSAMPLE := $(BUILD)/csample/burn
-$(CSAMPLE): port/samples/burn.c core/edgeprof.h core/config.h $(EP_LIB)
+$(CSAMPLE): port/samples/burn.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -152,7 +152,7 @@ SHADOW_C      := $(SHADOW_BUILD)/shadow-c
 SHADOW_AOT    := $(call na_published,Shadow)
 SHADOW_CFLAGS := -std=c11 -O2 -g -fPIC $(WARNINGS)
 
-$(SHADOW_BUILD)/%.o: tests/shadow/%.c $(wildcard tests/shadow/*.h) core/state/profiler.h port/nativeaot/nativeaot.mk
+$(SHADOW_BUILD)/%.o: tests/shadow/%.c $(wildcard tests/shadow/*.h) core/sample/profiler.h port/nativeaot/nativeaot.mk
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(SHADOW_CFLAGS) -c $< -o $@
 
@@ -418,7 +418,7 @@ test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10
 	@$(call na_drift,10) --plain
 
 # Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version.
-$(NA_BUILD)/async/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/hooks.h port/linux/linux.h
+$(NA_BUILD)/async/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
 $(NA_BUILD)/async/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
@@ -447,7 +447,7 @@ test-nativeaot-incident: $(call na_published,Incidents) $(BUILD)/edgeprof
 # The same for arm64, in qemu-user. NA_ARM64_X: of .NET X, if the SDK's version has no packages for arm64.
 NA_ARM64   := $(NA_BUILD)/async-arm64
 NA_ARM64_9 := 9.0.23
-$(NA_ARM64)/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/hooks.h port/linux/linux.h
+$(NA_ARM64)/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
 	@mkdir -p $(@D)
 	aarch64-linux-gnu-gcc -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -c $< -o $@
 $(NA_ARM64)/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_BUILD)/native/linux-arm64/libedgeprof.a $(NA_ARM64)/interrupt.o

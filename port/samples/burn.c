@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define THREADS  2
 #define PERCENT  25 /* of a core, each thread */

@@ -2,7 +2,7 @@
  * Clocks, identity, modules and the sampling source of the simulated port; see sim.h. roles.c has the co-routines,
  * stack.c the synthetic stacks.
  */
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "sim.h"
 
 #include <errno.h>
@@ -210,7 +210,7 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
     return error;
 }
 
-int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns)
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns)
 {
     if (ep_sim.on_look)
         ep_sim.on_look(tid);

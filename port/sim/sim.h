@@ -1,8 +1,8 @@
 /*
- * The simulated port: every function of port/port.h, scripted by a test through `ep_sim`. The test sets there what the
- * port reports, and reads what the core did. The clock moves only when the test advances it or somebody waits. Roles
- * are co-routines, run one at a time by ep_sim_run() or a join. So each run is the same, and a deadline of a minute
- * takes no time.
+ * The simulated port: every function of core/edgeprof/port.h, scripted by a test through `ep_sim`. The test sets there
+ * what the port reports, and reads what the core did. The clock moves only when the test advances it or somebody waits.
+ * Roles are co-routines, run one at a time by ep_sim_run() or a join. So each run is the same, and a deadline of a
+ * minute takes no time.
  *
  * With fail_at = n the n-th call that may fail returns fail_error and has no effect (except a join). A test repeats its
  * case with n = 1, 2, ... until no call fails.
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 #define EP_SIM_FUNCTIONS 4096u
 #define EP_SIM_FUNCTION  16u /* bytes of each function */
@@ -29,7 +29,7 @@
 struct ep_sim_thread {
     uint32_t tid;
     int error; /* 0: blocked, with the registers in `at`; -EAGAIN: it runs */
-    struct ep_context at;
+    struct ep_registers at;
     uint64_t ran_ns;
     bool restless; /* has run since the last call, every time */
 };
@@ -147,7 +147,7 @@ uintptr_t ep_sim_pc(unsigned function);
 void ep_sim_tables(struct ep_module_info *info);
 
 /* Builds a stack of function numbers (leaf, caller, ..., root) and its registers. */
-void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *context);
+void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *context);
 
 /* Runs a handler on a thread with that stack: enter, capture, leave. False: no profiler runs. */
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 struct record {
     uintptr_t fp, pc;
@@ -59,12 +59,12 @@ void ep_sim_tables(struct ep_module_info *info)
     info->image_end = info->table + info->table_size;
 }
 
-static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_context *context)
+static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_registers *context)
 {
     for (unsigned i = 0; i < depth; i++)
         records[i] = i + 1 < depth ? (struct record){(uintptr_t)&records[i + 1], ep_sim_pc(functions[i + 1])}
                                    : (struct record){0, 0};
-    *context = (struct ep_context){
+    *context = (struct ep_registers){
         .pc = ep_sim_pc(functions[0]),
         .sp = (uintptr_t)records,
         .fp = (uintptr_t)records,
@@ -73,7 +73,7 @@ static void chain(const uint16_t *functions, unsigned depth, struct record *reco
     };
 }
 
-void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *context)
+void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *context)
 {
     static struct record records[EP_SIM_DEPTH];
 
@@ -81,7 +81,7 @@ void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_context *
 }
 
 static _Alignas(16) struct record here[EP_SIM_DEPTH]; /* aligned like a stack pointer */
-static struct ep_context here_context;
+static struct ep_registers here_context;
 
 /* The hook's own frame, function 0, is the leaf. */
 void ep_sim_here(const uint16_t *functions, unsigned depth)
@@ -93,13 +93,13 @@ void ep_sim_here(const uint16_t *functions, unsigned depth)
     chain(with_hook, depth + 1, here, &here_context);
 }
 
-uint32_t ep_port_here(struct ep_context *context)
+uint32_t ep_port_here(struct ep_registers *context)
 {
     *context = here_context;
     return ep_sim.tid;
 }
 
-uint32_t ep_port_bounds(struct ep_context *context)
+uint32_t ep_port_bounds(struct ep_registers *context)
 {
     context->stack_start = here_context.stack_start;
     context->stack_end = here_context.stack_end;
@@ -109,7 +109,7 @@ uint32_t ep_port_bounds(struct ep_context *context)
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth)
 {
     struct record records[EP_SIM_DEPTH];
-    struct ep_context context;
+    struct ep_registers context;
     struct ep *ep = ep_enter();
 
     if (!ep)

@@ -1,16 +1,16 @@
 /*
- * A port that compiles, links and does nothing useful. Copy the folder and work through the notes below. port/port.h
- * has the contract and the context of each function.
+ * A port that compiles, links and does nothing useful. Copy the folder and work through the notes below.
+ * core/edgeprof/port.h has the contract and the context of each function.
  *
  * Unchanged, ep_start() works, but nothing is sampled and there are no collect and deliver threads: use EP_MANUAL and
  * call ep_collect() and ep_deliver() from the program's own loop.
  */
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 #include <errno.h>
 #include <string.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 /* ---- clocks, random numbers, identity ---- */
 
@@ -198,7 +198,7 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
     return -ENOSYS;
 }
 
-int ep_port_thread_blocked(uint32_t tid, struct ep_context *context, uint64_t *ran_ns)
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns)
 {
     /* !FIXME: the registers of a thread that does not run, as the scheduler has saved them. */
     (void)tid;
@@ -233,14 +233,14 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size)
         name[0] = 0;
 }
 
-uint32_t ep_port_here(struct ep_context *context)
+uint32_t ep_port_here(struct ep_registers *context)
 {
     /* !FIXME: the registers of the caller, in assembly; without them waits and events have no stacks. */
-    *context = (struct ep_context){0};
+    *context = (struct ep_registers){0};
     return 0;
 }
 
-uint32_t ep_port_bounds(struct ep_context *context)
+uint32_t ep_port_bounds(struct ep_registers *context)
 {
     /* !FIXME: the bounds of the calling thread's stack. */
     context->stack_start = context->stack_end = 0;

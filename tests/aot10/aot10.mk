@@ -6,7 +6,7 @@ ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
 AOT10         := $(BUILD)/tests/aot10
 AOT10_LIBRARY  = build/deps/aot10/node_modules/node-api-dotnet/linux-$(1)/Microsoft.JavaScript.NodeApi.node
 AOT10_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
-AOT10_HEADERS := tests/aot10/host.h core/edgeprof.h core/config.h tests/aot10/aot10.mk
+AOT10_HEADERS := tests/aot10/host.h core/edgeprof/edgeprof.h core/edgeprof/options.h tests/aot10/aot10.mk
 AOT10_SOURCES := tests/aot10/host.c tests/aot10/measure.c
 # $(1): what to do with the library. Beside much other work few samples may come, or new code be known late: what fails
 # is done once more.

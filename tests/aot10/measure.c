@@ -15,7 +15,7 @@
 #include <time.h>
 
 #ifdef LINKED
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 

@@ -7,7 +7,7 @@ ARM_ILC     := tests/arm/ilc.sh
 ARM_DOTNET  := $(shell command -v dotnet)
 ARM_SERVICE := port/nativeaot/samples/SensorGateway
 ARM_RSP     := build/host/nativeaot/SensorGateway/obj/Release/net9.0/linux-x64/native/SensorGateway.ilc.rsp
-ARM_HEADERS := tests/arm/guest.h tests/shadow/shadow.h tests/shadow/step.h core/state/profiler.h port/port.h port/linux/linux.h core/config.h
+ARM_HEADERS := tests/arm/guest.h tests/shadow/shadow.h tests/shadow/step.h core/sample/profiler.h core/edgeprof/port.h port/linux/linux.h core/edgeprof/options.h
 ARM_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
 # armhf's unwind tables are better than following the code; on aarch64 gcc always writes them.
 ARM_TABLES  := -funwind-tables

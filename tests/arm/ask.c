@@ -21,7 +21,7 @@ static uintptr_t stack_start, stack_end, stack_root;
 void guest_answer(const struct guest_registers *registers)
 {
     static ucontext_t interrupted;
-    struct ep_context context = {0};
+    struct ep_registers context = {0};
 
 #if defined(__aarch64__)
     memcpy(interrupted.uc_mcontext.regs, registers->x, sizeof registers->x);

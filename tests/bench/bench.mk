@@ -5,11 +5,11 @@ BENCH_BIN   := $(BENCH_C:%=$(BENCH_BUILD)/%) $(BENCH_BUILD)/blocking
 
 $(BENCH_BUILD)/sample_cold: BENCH_FLAGS := -fno-omit-frame-pointer
 $(BENCH_BUILD)/clocks: BENCH_FLAGS := -Wl,--wrap=ep_linux_on_signal
-$(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof.h core/config.h $(EP_LIB)
+$(BENCH_BIN): $(BENCH_BUILD)/%: tests/bench/%.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BENCH_FLAGS) $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c port/port.h core/edgeprof.h core/collect/collect.h core/state/profiler.h
+$(BENCH_BUILD)/measure_capture.o: tests/bench/measure_capture.c core/edgeprof/port.h core/edgeprof/edgeprof.h core/collect/collect.h core/sample/profiler.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
 
@@ -82,7 +82,7 @@ BENCHES += bench-memory
 
 # The total cost of the product for this service.
 BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
-$(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c port/port.h core/edgeprof.h core/hooks.h
+$(BENCH_BUILD)/measure_overhead.o: tests/bench/measure_overhead.c core/edgeprof/port.h core/edgeprof/edgeprof.h core/edgeprof/hooks.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@
 BENCH_TIMED := $(BENCH_BUILD)/libedgeprof-timed.a
@@ -113,7 +113,7 @@ BENCHES += bench-nativeaot-waits
 endif
 
 # The same of services with other shapes, in 128 and 64 KiB, and of a program under the preload library.
-$(BENCH_BUILD)/shapes: tests/bench/shapes.c core/edgeprof.h core/config.h $(EP_LIB)
+$(BENCH_BUILD)/shapes: tests/bench/shapes.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 truncated_shape = tests/bench/truncated.py --edgeprof $(BUILD)/edgeprof --work $(BENCH_BUILD)/shapes.out
@@ -127,7 +127,7 @@ $(call test,test-truncated-shapes,all,300,alone,Deep stacks, 8,192 stacks, short
 
 # The whole cost, by switching the profiler off and on in one process. SECONDS for each figure at most.
 SWITCHBACK_SECONDS ?= 240
-$(BENCH_BUILD)/switchback: tests/bench/switchback.c core/edgeprof.h core/config.h $(EP_LIB)
+$(BENCH_BUILD)/switchback: tests/bench/switchback.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -lm -o $@
 .PHONY: bench-switchback

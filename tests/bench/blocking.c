@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define SECONDS 8
 #define US      2000 /* of each wait */

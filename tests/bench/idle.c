@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define SECONDS 30
 

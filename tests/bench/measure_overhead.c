@@ -27,9 +27,9 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #undef ep_wait_end
-#include "core/hooks.h"
+#include <edgeprof/hooks.h>
 
 #define PREEMPTED   100000u /* cycles: tens of microseconds */
 #define PROBE       (SIGRTMAX - 3)

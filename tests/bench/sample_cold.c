@@ -13,7 +13,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "port/linux/own_signal.h"
 
 #define SAMPLES 501

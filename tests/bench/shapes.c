@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static size_t memory_size = sizeof memory;

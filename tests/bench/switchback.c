@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 /* A pair of slots of 100 ms differs a fifth more than one of 250 ms, but takes less than half as long: in the same time
  * the interval is a third narrower (two busy virtual processors; pinned threads, orders like ABBA, and other means made

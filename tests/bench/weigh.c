@@ -3,7 +3,7 @@
  * level, statistics, stop, both formats, HTTP and files. Settings from the environment (4 KiB), tags, waits and events
  * weigh something only where they are used.
  */
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #ifdef WITHOUT
 int main(void)

@@ -10,7 +10,7 @@ $(call test,test-conformance,all,300,shared,What devices send to Pyroscope obeys
 $(call test,test-relay-conformance,all,300,shared,What the relay sends to five backends obeys the rules of each; a broken rule is noticed.)
 
 # -rdynamic makes its functions dynamic symbols, except static ones.
-$(CF_DEVICE): tests/conformance/device.c core/edgeprof.h core/config.h $(EP_LIB)
+$(CF_DEVICE): tests/conformance/device.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -rdynamic $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 

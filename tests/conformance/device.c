@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static double seconds;

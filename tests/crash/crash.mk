@@ -1,6 +1,6 @@
 # Crash records: tests/crash/crasher.c ends in every way, with edgeprof linked in and preloaded.
 CRASH_DIR    := $(BUILD)/tests/crash
-CRASH_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
+CRASH_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 
 $(CRASH_DIR)/plain: tests/crash/crasher.c
 	@mkdir -p $(@D)

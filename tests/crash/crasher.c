@@ -28,7 +28,7 @@
 #include "own.h"
 
 #ifdef LINKED
-#include "port/port.h"
+#include <edgeprof/port_calls.h>
 
 static unsigned faulty;
 static volatile bool armed; /* the end comes */

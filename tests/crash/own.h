@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static inline void begin(void)
 {

@@ -58,7 +58,7 @@ def profile(program):
 
 
 C_BUSY = "for (volatile unsigned i = 0; i < 1u << 30; i++)\n    ;"
-C_FRAME = "#include <edgeprof.h>\n\nint main(int argc, char **argv)\n{{\n    (void)argc;\n{0}}}\n"
+C_FRAME = "#include <edgeprof/edgeprof.h>\n\nint main(int argc, char **argv)\n{{\n    (void)argc;\n{0}}}\n"
 
 
 def c():

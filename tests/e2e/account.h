@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static inline void print_account(int stopped)
 {

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
-#include "transport/tls.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/tls.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static atomic_bool ending;

@@ -1,6 +1,6 @@
 # End-to-end tests, from the program to the database, with real components.
 E2E_WORKER := $(BUILD)/tests/e2e/worker
-$(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof.h core/config.h transport/tls.h $(EP_LIB) $(TLS_LIB)
+$(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof/edgeprof.h core/edgeprof/options.h core/edgeprof/tls.h $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -10,7 +10,7 @@ test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 
 # Failures between device and server.
 E2E_SERVICE := $(BUILD)/tests/e2e/service
-$(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof.h core/config.h $(EP_LIB)
+$(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
@@ -25,7 +25,7 @@ test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(N
 
 # Answers that judge the sender or the way, not the profile.
 E2E_DEVICE := $(BUILD)/tests/e2e/device
-$(E2E_DEVICE): tests/e2e/device.c core/edgeprof.h core/config.h transport/tls.h $(EP_LIB) $(TLS_LIB)
+$(E2E_DEVICE): tests/e2e/device.c core/edgeprof/edgeprof.h core/edgeprof/options.h core/edgeprof/tls.h $(EP_LIB) $(TLS_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 

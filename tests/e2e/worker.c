@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "account.h"
-#include "transport/tls.h"
+#include <edgeprof/tls.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static time_t end;

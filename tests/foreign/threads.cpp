@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static double seconds;

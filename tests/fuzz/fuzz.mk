@@ -26,7 +26,7 @@ FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind/unwind.c core/unwind/
 FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/path_x86_64.c core/unwind/code_x86_64.c core/unwind/cfi.c
 FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/path_aarch64.c core/unwind/cfi.c
 FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind/unwind_arm.c core/unwind/code_arm.c core/unwind/path_arm.c core/unwind/exidx.c
-FUZZ_HEADERS       := $(wildcard tests/fuzz/*.h core/*.h port/port.h)
+FUZZ_HEADERS       := $(wildcard tests/fuzz/*.h core/edgeprof/*.h)
 FUZZ_CFLAGS        := -I. -Icore -D_GNU_SOURCE -std=c11 -g -O1 -fno-omit-frame-pointer
 FUZZ_SANITIZE      := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_MOST          := 5200

@@ -1,14 +1,14 @@
 /*
  * Any bytes as the body of a crash record with a right checksum, as another version of the library may have left it:
- * core/crash/read.c, core/crash/message.c, and what the server reads of the message. The first two bytes are the room
- * for the message.
+ * core/features/crash/read.c, core/features/crash/message.c, and what the server reads of the message. The first two
+ * bytes are the room for the message.
  *
  * Checked: a record is read or refused; what a view points to is in the body; a message fits into its room, is the same
  * for the same record, and is accepted by the server's reader with the record's signal, stacks and registers; CPU time
  * is bounded.
  */
 #include "spend.h"
-#include "core/crash/crash.h"
+#include "core/features/crash/crash.h"
 #include "tools/formats/crash.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
+#include "transport/http.h"
 #include "script.h"
 
 const struct ep_stream ep_stream_tcp; /* http.c's own; not opened here */

@@ -148,11 +148,11 @@ static uintptr_t address(unsigned offset, bool on_alt, bool wild)
     return on_alt ? (uintptr_t)alt + offset % (ALT_MOST + 16) : (uintptr_t)stack + offset % (STACK_MOST + 16);
 }
 
-static struct ep_context context_make(const struct head *head, const struct sizes *sizes)
+static struct ep_registers context_make(const struct head *head, const struct sizes *sizes)
 {
     uintptr_t code = unwinder.modules.slot[0].start;
 
-    return (struct ep_context){
+    return (struct ep_registers){
         .pc = fuzz_pc(code + head->pc % head->code_size),
         .lr = code + head->lr % (head->code_size + 1u),
         .sp = address(head->sp, head->flags & FLAG_SP_ALT, head->flags & FLAG_SP_WILD),
@@ -216,7 +216,7 @@ static void check_places(const struct head *head)
 /* ---- a walk by the contract alone ---- */
 
 struct model {
-    const struct ep_context *context;
+    const struct ep_registers *context;
     uintptr_t asked[2][EP_MAX_DEPTH]; /* for rules: behind calls, where interrupted */
     unsigned count[2];
     struct ep_frame frame;
@@ -224,7 +224,7 @@ struct model {
     bool exact, sp_lost;
 };
 
-static uintptr_t bounds(const struct ep_context *c, uintptr_t sp)
+static uintptr_t bounds(const struct ep_registers *c, uintptr_t sp)
 {
     return sp >= c->stack_start && sp < c->stack_end ? c->stack_end
            : sp >= c->alt_start && sp < c->alt_end   ? c->alt_end
@@ -355,7 +355,7 @@ static bool ambiguous(const struct model *m)
 /* Frames as far as rules lead: it knows no root, so a real walk ends there or before. */
 static unsigned model(struct model *m, uintptr_t *pcs)
 {
-    const struct ep_context *c = m->context;
+    const struct ep_registers *c = m->context;
     unsigned depth = 0;
 
     m->frame = (struct ep_frame){.pc = c->pc, .sp = c->sp, .fp = c->fp, .lr = c->lr, .base = c->base};
@@ -378,7 +378,7 @@ static unsigned model(struct model *m, uintptr_t *pcs)
 
 /* ---- the walk itself ---- */
 
-static void walk(const struct ep_context *context, struct ep_stack *walked)
+static void walk(const struct ep_registers *context, struct ep_stack *walked)
 {
     unsigned gaps = 0;
 
@@ -401,7 +401,7 @@ static void compare(const struct ep_stack *a, const struct ep_stack *b)
         MUST("same", a->pc[i] == b->pc[i]);
 }
 
-static void check_walk(const struct head *head, const struct ep_context *context)
+static void check_walk(const struct head *head, const struct ep_registers *context)
 {
     static atomic_uintptr_t pcs[3][EP_MAX_DEPTH];
     static uintptr_t expected[EP_MAX_DEPTH];
@@ -444,7 +444,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fence(image_area, sizeof image_area, image, sizes.image);
     fence(stack_area, sizeof stack_area, stack, sizes.stack);
     fence(alt_area, sizeof alt_area, alt, sizes.alt);
-    struct ep_context context = context_make(&head, &sizes);
+    struct ep_registers context = context_make(&head, &sizes);
     check_walk(&head, &context);
     open_fences();
     return 0;

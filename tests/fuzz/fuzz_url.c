@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
+#include "transport/http.h"
 #include "script.h"
 
 #define LARGEST 2000u /* what the script hears of a request is bounded */

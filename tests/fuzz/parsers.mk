@@ -58,7 +58,7 @@ READERS_SRC_authority := transport/tls/authority.c
 READERS_SRC_crash     := tools/formats/crash.c tools/formats/compact.c
 READERS_SRC_incident  := tools/formats/incident.c tools/formats/firefox.c tools/formats/whole_message.c tools/formats/compact.c
 READERS_SRC_answer    := tools/symbols/answer.c
-READERS_SRC_record    := core/crash/read.c core/crash/message.c
+READERS_SRC_record    := core/features/crash/read.c core/features/crash/message.c
 READERS_TOOL := $(PARSERS_DIR)/tool.a
 $(READERS_TOOL): $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
 	@mkdir -p $(@D)
@@ -90,8 +90,8 @@ PARSERS_GEN_otlp     := $(ET_GEN)
 PARSERS_OBJ_compact  := $(ET_TEST)/gen/compact.pb-c.o
 PARSERS_OBJ_pprof    := $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
 PARSERS_OBJ_otlp     := $(PARSERS_OBJ_pprof)
-PARSERS_HEADERS      := $(wildcard tests/fuzz/*.h tests/transport/*.h transport/*.h) $(ET_HEADERS) core/edgeprof.h core/crash/crash.h
-PARSERS_CFLAGS       := -I. -Icore -Iport -Itransport -Itests/transport -isystem $(ET_DIR)/gen -D_GNU_SOURCE \
+PARSERS_HEADERS      := $(wildcard tests/fuzz/*.h tests/transport/*.h transport/*.h) $(ET_HEADERS) core/edgeprof/edgeprof.h core/features/crash/crash.h
+PARSERS_CFLAGS       := -I. -Icore -Itests/transport -isystem $(ET_DIR)/gen -D_GNU_SOURCE \
                         -std=c11 -g -fno-omit-frame-pointer
 PARSERS_SANITIZE     := -fsanitize=address,undefined -fno-sanitize-recover=all
 PARSERS_MOST         ?= 512

@@ -24,7 +24,7 @@ COMMANDS = ("serve", "run", "top", "flame", "export", "cat", "watch", "query", "
 # ---- help and wrong usage ----
 
 def test_version(cli):
-    version = re.search(r'EP_VERSION "(.*)"', (REPOSITORY / "core/edgeprof.h").read_text())[1]
+    version = re.search(r'EP_VERSION "(.*)"', (REPOSITORY / "core/edgeprof/edgeprof.h").read_text())[1]
     assert cli.run("--version").out == f"edgeprof {version}\n"
 
 

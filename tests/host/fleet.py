@@ -72,7 +72,7 @@ class Version:
         back = [1 if i % 20 else 0 for i in range(self.SHARED_NODES)] + [min(i + 1, rng.randrange(1, 8)) for i in range(self.SHARED_NODES, size)]
         self.nodes = nodes(back, frames)
         self.tag_sets = [tag_set(i + 1, operation=f"v{index}-{i}") for i in range(self.OPERATIONS)]
-        self.contexts = [context(i + 1) for i in range(self.OPERATIONS)]
+        self.labels = [context(i + 1) for i in range(self.OPERATIONS)]
         self.profiles = [self.columns(size, rng) for _ in range(self.VARIANTS)]
 
     def columns(self, size, rng):
@@ -179,7 +179,7 @@ class Fleet:
         sequence, device.sequence = device.sequence, device.sequence + 1
         ends = self.version_of(device, at + self.every * HOUR) != version and self.rng.random() < 0.8
         made = message(device.segment, sequence, first.get("origin"), first.get("modules", ()), first.get("nodes_"), [body], unix_minus_uptime=device.booted(),
-                       tag_sets=first.get("tag_sets", ()), contexts=self.versions[version].contexts, last=ends)
+                       tag_sets=first.get("tag_sets", ()), contexts=self.versions[version].labels, last=ends)
         return request(made), total * QUANTUM, start - start % HOUR, start + 9 * MINUTE
 
     def hour(self, connections, at):

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "port/sim/sim.h"
-#include "transport/transport.h"
+#include <edgeprof/transport.h>
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)

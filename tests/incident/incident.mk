@@ -3,7 +3,7 @@ INCIDENT_DIR := $(BUILD)/tests/incident
 
 $(INCIDENT_DIR)/slow: tests/incident/slow.c $(EP_LIB) port/linux/link.opt
 	@mkdir -p $(@D)
-	$(CC) -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--build-id $(EP_LDLIBS) -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--build-id $(EP_LDLIBS) -o $@
 
 .PHONY: test-incident
 $(call test,test-incident,quick,120,shared,Each slow request in 10$(comma)000 is captured and the incident says first what made it slow: a lock$(comma) a sleep$(comma) the disk$(comma) CPU time.)

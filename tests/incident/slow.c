@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define EVERY   10000u
 #define SLOW_MS 400u

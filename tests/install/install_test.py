@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the library into a folder of its own and builds the example program against it: by pkg-config and by CMake,
 shared and static. Each is run, and its profile must show both of its functions. And one with https, by pkg-config.
-Of the headers only edgeprof.h may be in the include folder itself.
+No header may be in the include folder itself.
 
     install_test.py BOARD DIR EDGEPROF       environment: CC EXEC SYSROOT ARCH
 """
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 EXAMPLE = pathlib.Path(__file__).resolve().parent / 'example'
-PUBLIC = {'edgeprof.h', 'edgeprof'}
+PUBLIC = {'edgeprof'}
 
 
 def run(*command, **options):
@@ -28,7 +28,7 @@ def install(board, root):
     run('make', '-s', '--no-print-directory', f'BOARD={board}', f'DESTDIR={root}', 'PREFIX=/usr', 'install')
     found = {path.name for path in (root / 'usr/include').iterdir()}
     if found != PUBLIC:
-        raise SystemExit(f'install_test: /usr/include got {found}, a config.h there would be everybody\'s')
+        raise SystemExit(f'install_test: /usr/include got {found}, a header there would be everybody\'s')
 
 
 def by_pkg_config(root, out, static, source='device.c'):

@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define MS    3000u
 #define DAY   86400

@@ -2,7 +2,7 @@
 # the clock, suspend, little memory; and the types of time in the library's own system calls on 32-bit ARM.
 
 KERNELS_DIR := $(BUILD)/tests/kernels
-KERNELS_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
+KERNELS_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
 
 ifeq ($(BOARD),host)
 .PHONY: test-kernels test-kernels-hz test-periods bench-tick_bias-qemu

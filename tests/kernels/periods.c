@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
-#include "port/port.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/port.h>
 
 #define MS 1000000u
 

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #ifdef LINKED
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #else
 enum ep_wait { EP_WAIT_OTHER, EP_WAIT_LOCK, EP_WAIT_SLEEP, EP_WAIT_NETWORK, EP_WAIT_DISK, EP_WAIT_IDLE };
 #define ep_wait_begin(wait) ((void)(wait))

@@ -285,7 +285,7 @@ static uint64_t own_ns(void)
 }
 
 #ifdef LINKED
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint64_t memory[EP_MEMORY_DEFAULT / 8];
 

@@ -52,7 +52,7 @@ static _Thread_local volatile struct result *mine;
 
 static void on_signal(int number, siginfo_t *info, void *ucontext)
 {
-    struct ep_context context = {0}, bounds = {0};
+    struct ep_registers context = {0}, bounds = {0};
     struct ep_stack stack = {.pc = pcs};
 
     (void)number;
@@ -96,7 +96,7 @@ __attribute__((noinline)) static void deeper(unsigned depth)
 static void *thread_main(void *argument)
 {
     struct result *result = argument;
-    struct ep_context bounds = {0};
+    struct ep_registers bounds = {0};
     pthread_attr_t attributes;
     void *start = NULL;
     size_t size = 0;

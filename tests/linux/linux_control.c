@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
-#include "core/edgeprof.h"
-#include "core/hooks.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
 
 #define TOKEN    "correct horse battery"
 #define PATIENCE 20000 /* ms until a test fails */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/crash/crash.h"
+#include "core/features/crash/crash.h"
 
 #define SECTOR 512u
 

@@ -3,14 +3,14 @@
  * not awaited, and never used for another address. This program imitates one with .NET's runtime by defining its
  * symbol.
  */
-#include "core/data/naming.h"
+#include "core/profile/naming.h"
 #include "linux_test.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 
 #include "tests/unit/core_rooms.h"
-#include "hooks.h"
+#include <edgeprof/hooks.h>
 
 /* The symbol by which the port detects the runtime, and the start of managed code. */
 __attribute__((noinline, visibility("hidden"))) void RhpGcProbeHijack(void);

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "port/linux/serve.h"
 
 #define BODY     (8u << 20)

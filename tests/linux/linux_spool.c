@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "port/port.h"
+#include <edgeprof/port.h>
 
 #define OTHER 65534 /* a user without rights, in tests as root */
 

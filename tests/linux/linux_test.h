@@ -25,8 +25,8 @@
 
 #include <cmocka.h>
 
-#include "core/edgeprof.h"
-#include "port/port.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/port.h>
 #include "receiver.h"
 
 #define MS 1000000ull

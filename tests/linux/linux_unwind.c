@@ -43,7 +43,7 @@ static void forget_rules(void)
         atomic_store(&ep_running()->unwinder.rule[i], 0);
 }
 
-static struct ep_stack walk(const struct ep_context *context)
+static struct ep_stack walk(const struct ep_registers *context)
 {
     struct ep_stack stack = {.pc = pcs};
 
@@ -133,7 +133,7 @@ static void test_random_stacks_stay_in_bounds(void **state)
             size_t at = (sp - (uintptr_t)stacks[0]) / sizeof(uintptr_t) + n;
             words[at % (PAGES * PAGE / sizeof(uintptr_t))] = some_word(&dice, stacks);
         }
-        struct ep_context c = {
+        struct ep_registers c = {
             .pc = dice_of(&dice) % 8 ? some_code(&dice) : some_word(&dice, stacks),
             .sp = sp,
             .fp = some_word(&dice, stacks),
@@ -159,7 +159,7 @@ static void test_unknown_bounds(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
-        struct ep_context c = {.pc = some_code(&dice), .sp = (uintptr_t)stack - 4096, .fp = (uintptr_t)stack - 2048};
+        struct ep_registers c = {.pc = some_code(&dice), .sp = (uintptr_t)stack - 4096, .fp = (uintptr_t)stack - 2048};
         assert_int_equal(walk(&c).depth, 1);
     }
 }
@@ -189,7 +189,7 @@ static _Thread_local uintptr_t root; /* in the thread's first function */
 
 static void on_sample(int signal, siginfo_t *info, void *ucontext)
 {
-    struct ep_context context = {0};
+    struct ep_registers context = {0};
 
     (void)signal;
     (void)info;

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-#include "core/hooks.h"
+#include <edgeprof/hooks.h>
 
 #define RATE       97
 #define SHORT_ONES 600u

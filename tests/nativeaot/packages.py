@@ -71,7 +71,7 @@ def copy(work, commit):
     remote = subprocess.run(["git", "config", "remote.origin.url"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     git("remote", *(("set-url", "origin", remote) if remote else ("remove", "origin")), where=tree)
     git("update-ref", "--no-deref", "HEAD", commit, where=tree)
-    for file in git("ls-files", "-co", "--exclude-standard", ".gitignore", "port/nativeaot", "core/edgeprof.h", "LICENSE", "NOTICE").splitlines():
+    for file in git("ls-files", "-co", "--exclude-standard", ".gitignore", "port/nativeaot", "core/edgeprof/edgeprof.h", "LICENSE", "NOTICE").splitlines():
         if (ROOT / file).exists():
             (tree / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / file, tree / file)

@@ -36,7 +36,7 @@ def main():
             where, pid, tid, *ids = line.split()
             seen.append(where)
             if switch == '0':
-                assert not reader.contexts(int(pid))
+                assert not reader.labels(int(pid))
             else:
                 resource, attributes = reader.decode(reader.process_context_again(int(pid))[1])
                 assert (resource['service.name'], resource['service.version'], resource['telemetry.sdk.language']) == ('published', '4.5', 'dotnet')

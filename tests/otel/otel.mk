@@ -1,6 +1,6 @@
 # OpenTelemetry's contexts: what edgeprof publishes, read by another program, and spans of another tracer.
 OTEL_DIR    := $(BUILD)/tests/otel
-OTEL_CFLAGS := -I. -Icore -Iport -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
+OTEL_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 OTEL_EXPORT := -Wl,--export-dynamic-symbol=otel_thread_ctx_v1
 
 $(OTEL_DIR)/publisher: tests/otel/publisher.c $(EP_LIB) port/linux/link.opt

@@ -121,9 +121,9 @@ def test_layout(_):
 def test_process(command):
     with Program(command) as program:
         before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        assert not reader.contexts(program.pid), 'off by default'
+        assert not reader.labels(program.pid), 'off by default'
         program.do('publish -', '0')
-        (start, end), = reader.contexts(program.pid)
+        (start, end), = reader.labels(program.pid)
         stamp, payload = reader.process_context(program.pid)
         assert before <= stamp <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         resource = check_payload(payload, None, program.pid)
@@ -131,7 +131,7 @@ def test_process(command):
         assert head == b'OTEL_CTX' + struct.pack('<IIQQ', 2, len(payload), stamp, start + 32)
         program.do('publish service.name=other,more=%c3%a9%2C,service_version=7', '0')
         again, changed = reader.process_context(program.pid)
-        assert again > stamp and reader.contexts(program.pid) == [(start, end)], 'the same mapping, later'
+        assert again > stamp and reader.labels(program.pid) == [(start, end)], 'the same mapping, later'
         other, _ = reader.decode(changed)
         assert (other['service.name'], other['more'], other['service_version']) == ('other', 'é,', '7')
         assert 'service.version' not in other and other['service.instance.id'] == resource['service.instance.id']
@@ -139,7 +139,7 @@ def test_process(command):
         program.fails('publish ' + ','.join(f'k{i}={"x" * 120}' for i in range(3)) + ',x=%zz', -22, '%-encoded')
         assert reader.process_context(program.pid)[1] == changed, 'what is refused changes nothing'
         program.do('withdraw')
-        assert not reader.contexts(program.pid)
+        assert not reader.labels(program.pid)
 
 
 def test_environment(command):
@@ -155,7 +155,7 @@ def test_others(command):
     with Program(command) as program:
         program.do('squat')
         program.fails('publish -', -17, 'another library')
-        assert len(reader.maps(program.pid)) and not reader.contexts(program.pid), 'only the other one, read-only'
+        assert len(reader.maps(program.pid)) and not reader.labels(program.pid), 'only the other one, read-only'
 
 
 def without_file(command, before):
@@ -164,7 +164,7 @@ def without_file(command, before):
         program.do(before)
         code = int(program.do('publish -', None).split()[0])
         assert code in (0, -95)
-        assert bool(reader.contexts(program.pid)) == (code == 0)
+        assert bool(reader.labels(program.pid)) == (code == 0)
 
 
 def test_refused(command):
@@ -260,7 +260,7 @@ def test_fork(command):
         program.send('fork')
         # The child answers from here on, until it is told to end by the end of its input; commands go to both in turn.
         child = int(re.search(r'\d+', program.answer())[0])
-        assert not reader.contexts(child), 'nothing of the parent'
+        assert not reader.labels(child), 'nothing of the parent'
         program.do('dump 0', 'none')
         program.do('publish -', '0')
         other = reader.decode(reader.process_context(child)[1])
@@ -276,7 +276,7 @@ def test_steps(command):
     """After each instruction of a change a reader sees what was before, what comes then, or that it is being written."""
     with Program(command) as program:
         program.do('publish k=1', '0')
-        address = reader.contexts(program.pid)[0][0]
+        address = reader.labels(program.pid)[0][0]
         program.do('threads', '0')
         program.do(f'span 0 {SPAN:x} {HIGH:x} {LOW:x}')
         variable = reader.find_variable(program.pid)
@@ -309,7 +309,7 @@ def test_torn(command):
     """While a context is written again and again, a reader sees whole ones or none; and so for a thread's record."""
     with Program(command) as program:
         program.do('publish -', '0')
-        address = reader.contexts(program.pid)[0][0]
+        address = reader.labels(program.pid)[0][0]
         program.send('loop 40000')
         whole = torn = last = 0
         seen = set()

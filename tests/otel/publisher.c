@@ -36,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define THREADS 4
 

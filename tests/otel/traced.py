@@ -63,7 +63,7 @@ def main():
         assert span_ns == trace_ns and 0.2 <= span_ns / all_ns <= 0.7, f'{span_ns} and {trace_ns} of {all_ns}'
     for context, found in ((None, 0), ('0', 0), ('read', 0), ('publish', 1)):
         pid, process, profile = profiled('one', context)
-        assert len(reader.contexts(pid)) == found
+        assert len(reader.labels(pid)) == found
         end(process)
         assert bool(share(edgeprof, profile, '--label', f'span_id={SPAN}')) == (context == 'read')
     _, process, _ = profiled('wrong', 'maybe')

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint64_t memory[4 * EP_MEMORY_DEFAULT / 8];
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 

@@ -5,7 +5,7 @@ PULL_PROGRAM := $(PULL_DIR)/program
 
 $(call test,test-pull,quick,300,alone,Clients of other people read true profiles from the pull endpoint, and bad clients disturb nobody.)
 
-$(PULL_PROGRAM): tests/pull/program.c core/edgeprof.h core/config.h $(EP_LIB)
+$(PULL_PROGRAM): tests/pull/program.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 

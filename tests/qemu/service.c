@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define PARTS    4
 #define NOINLINE __attribute__((noinline, noipa))

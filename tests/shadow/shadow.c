@@ -42,7 +42,7 @@ static struct {
     struct shadow_call call[SHADOW_DEPTH];
     int depth;
     bool overflow;
-    struct ep_context before;
+    struct ep_registers before;
 
     uintptr_t outer[SHADOW_DEPTH]; /* frames below the base at the first rooted step of this run */
     int outers;
@@ -194,7 +194,7 @@ static void compare_outer(const struct shadow_stack *answer)
     shadow.figures.outer_same += count == shadow.outers && memcmp(shadow.outer, &answer->pc[first], size) == 0;
 }
 
-static void check(const struct ep_context *now)
+static void check(const struct ep_registers *now)
 {
     const enum shadow_place place = place_of(now->pc);
     struct shadow_stack *answer = &shadow.answer;
@@ -212,7 +212,7 @@ static void check(const struct ep_context *now)
     note_wrong(now->pc, difference, answer);
 }
 
-bool shadow_step(struct ep_context *now)
+bool shadow_step(struct ep_registers *now)
 {
     if (shadow.left-- == 0)
         return false;

@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "port/port.h"
+#include <edgeprof/port.h>
 
 #define SHADOW_DEPTH 1024
 
@@ -40,7 +40,7 @@ struct shadow_walker {
     const char *name;
     int (*prepare)(void);
     void (*refresh)(void);
-    void (*walk)(const struct ep_context *context, struct shadow_stack *stack);
+    void (*walk)(const struct ep_registers *context, struct shadow_stack *stack);
 };
 
 extern const struct shadow_walker shadow_walker_core; /* ep_unwind */

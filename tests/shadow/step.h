@@ -32,12 +32,12 @@ int shadow_step_prepare(void);
 void shadow_step_run(void (*function)(void *), void *argument);
 
 /* Follows on the shadow stack what the instruction at `before` did. Context: signal. */
-void shadow_follow(const struct ep_context *before, const struct ep_context *now);
+void shadow_follow(const struct ep_registers *before, const struct ep_registers *now);
 
 /* ---- shadow.c ---- */
 
 /* *now: the registers; the bounds of the stack are filled in here. False: step no more. Context: signal. */
-bool shadow_step(struct ep_context *now);
+bool shadow_step(struct ep_registers *now);
 
 /* The innermost open call, or NULL. Context: signal. */
 struct shadow_call *shadow_top(void);

@@ -258,7 +258,7 @@ static void execute(struct machine *m)
 void shadow_loop(struct machine *m)
 {
     for (bool on = true; m->pc != (uintptr_t)shadow_back;) {
-        struct ep_context now = {.pc = m->pc, .sp = m->sp, .fp = m->x[29], .lr = ep_lr_of(m->x[LR])};
+        struct ep_registers now = {.pc = m->pc, .sp = m->sp, .fp = m->x[29], .lr = ep_lr_of(m->x[LR])};
         on = on && shadow_step(&now);
         execute(m);
     }
@@ -335,7 +335,7 @@ static bool is_over(struct shadow_call *call, uintptr_t sp)
     return call->fault ? call->left && sp >= call->slot : sp > call->slot;
 }
 
-void shadow_follow(const struct ep_context *before, const struct ep_context *now)
+void shadow_follow(const struct ep_registers *before, const struct ep_registers *now)
 {
     uint32_t code;
     struct shadow_call *last;

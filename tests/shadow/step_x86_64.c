@@ -46,7 +46,7 @@ static bool throws_hardware(uintptr_t pc)
     return shadow_throw_hardware != NULL && pc - (uintptr_t)shadow_throw_hardware <= 3;
 }
 
-void shadow_follow(const struct ep_context *before, const struct ep_context *now)
+void shadow_follow(const struct ep_registers *before, const struct ep_registers *now)
 {
     const uint8_t *code = (const uint8_t *)before->pc;
     const uintptr_t top = now->sp < now->stack_end ? *(const uintptr_t *)now->sp : 0;
@@ -74,10 +74,10 @@ static void on_trap(int signal, siginfo_t *info, void *context)
     (void)info;
     const int saved = errno;
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    struct ep_context now = {.pc = (uintptr_t)registers[REG_RIP],
-                             .sp = (uintptr_t)registers[REG_RSP],
-                             .fp = (uintptr_t)registers[REG_RBP],
-                             .base = (uintptr_t)registers[REG_RBX]};
+    struct ep_registers now = {.pc = (uintptr_t)registers[REG_RIP],
+                               .sp = (uintptr_t)registers[REG_RSP],
+                               .fp = (uintptr_t)registers[REG_RBP],
+                               .base = (uintptr_t)registers[REG_RBX]};
     on = on && shadow_step(&now);
     if (!on)
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;

@@ -27,7 +27,7 @@ static void refresh(void)
     ep_collect();
 }
 
-static void walk(const struct ep_context *context, struct shadow_stack *stack)
+static void walk(const struct ep_registers *context, struct shadow_stack *stack)
 {
     ep_unwind(&ep_running()->unwinder, context, &walked);
     stack->sure = walked.quality == EP_STACK_EXACT;

@@ -11,7 +11,7 @@ static int prepare(void)
 
 static void refresh(void) {}
 
-static void walk(const struct ep_context *context, struct shadow_stack *stack)
+static void walk(const struct ep_registers *context, struct shadow_stack *stack)
 {
     uintptr_t fp = context->fp;
     stack->sure = false;

@@ -33,7 +33,7 @@
 #include <unistd.h>
 
 #ifdef LINKED
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #endif
 
 #define MS      1000000ll

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/deliver/spool_log.h"
+#include "core/features/spool/spool_log.h"
 
 #define LARGEST (256u * 1024u)
 #define FILES   (EP_SPOOL_FILES + 1)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 static volatile sig_atomic_t ended;
 

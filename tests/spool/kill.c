@@ -21,9 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 #include "tests/unit/wire.h"
-#include "transport/transport.h"
+#include <edgeprof/transport.h>
 
 #define SEGMENTS 65536u
 #define MESSAGE  65536u

@@ -10,7 +10,7 @@ $(call test,test-spool-fuzz,quick,300,shared,No kept, truncated or changed spool
 $(call test,spool-kill,own,3600,shared,A thousand processes killed at any moment lose and repeat no spooled profile.)
 .PHONY: test-spool-kill spool-kill test-spool-fuzz spool-fuzz bench-spool
 
-$(SPOOL_DIR)/kill: tests/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof.h core/config.h $(EP_LIB)
+$(SPOOL_DIR)/kill: tests/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 test-spool-kill: $(SPOOL_DIR)/kill
@@ -18,14 +18,14 @@ test-spool-kill: $(SPOOL_DIR)/kill
 spool-kill: $(SPOOL_DIR)/kill  ## the spool in SPOOL_RUNS processes that are killed at any moment
 	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed $(SPOOL_RUNS) $$(date +%s)
 
-SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/deliver/spool_log.c
+SPOOL_FUZZ_SRC   := tests/spool/fuzz_log.c core/features/spool/spool_log.c
 SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all
-$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/deliver/spool_log.h core/state/profiler.h
+$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/features/spool/spool_log.h core/sample/profiler.h
 	@mkdir -p $(@D)
 	$(CC) $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=address,undefined $(filter %.c,$^) -o $@
 test-spool-fuzz: $(SPOOL_DIR)/replay
 	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/spool/corpus/*)
-$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/deliver/spool_log.h core/state/profiler.h
+$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/features/spool/spool_log.h core/sample/profiler.h
 	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $(@D)
 	clang $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=fuzzer,address,undefined $(SPOOL_FUZZ_SRC) -o $@
@@ -41,7 +41,7 @@ bench-spool: $(UT_DIR)/plain/test_spool
 # Terminated while the server is unreachable.
 $(call test,test-spool-graceful,all,300,shared,A device that ends while the server is away delivers everything once after its next start.)
 .PHONY: test-spool-graceful
-$(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof.h core/config.h $(EP_LIB)
+$(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 test-spool-graceful: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof

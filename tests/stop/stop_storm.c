@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/edgeprof.h"
-#include "transport/transport.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/transport.h>
 
 #define THREADS_MOST 512
 #define DEEP         8

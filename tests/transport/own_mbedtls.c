@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "port.h"
-#include "tls.h"
-#include "transport.h"
+#include <edgeprof/port.h>
+#include <edgeprof/tls.h>
+#include <edgeprof/transport.h>
 
 static alignas(16) uint8_t memory[EP_TLS_MEMORY];
 static unsigned long callocs;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 bool pb_encode_varint(void *stream, uint64_t value);
 bool pb_encode_tag(void *stream, unsigned type, uint32_t number);

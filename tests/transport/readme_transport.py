@@ -13,7 +13,7 @@ import threading
 import time
 
 PAGE = open('transport/README.md', encoding='utf-8').read()
-HEADER = open('transport/transport.h', encoding='utf-8').read()
+HEADER = open('core/edgeprof/transport.h', encoding='utf-8').read()
 FOLDER, ARCHIVE = os.path.abspath(sys.argv[1]), sys.argv[2]
 SOCKET = os.path.join('/tmp', f'edgeprof-uplink-{os.getpid()}')
 PATIENCE = 120
@@ -24,7 +24,7 @@ MAIN = r'''
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 EXTERN
 static double now(void)
 {

@@ -5,7 +5,7 @@
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #define SCRIPT_CONNECTIONS 8
 #define SCRIPT_HEARD       16384

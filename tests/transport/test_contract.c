@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "far.h"
-#include "port.h"
+#include <edgeprof/port.h>
 #include "port/nativeaot/glue.h"
 
 extern const struct ep_transport serial_transport, mqtt_transport;

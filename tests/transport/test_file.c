@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 static char directory[] = "/tmp/edgeprof-test-XXXXXX";
 static char endpoint[96];

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
+#include "transport/http.h"
 #include "script.h"
 
 #define DEADLINE UINT64_C(1234567890)

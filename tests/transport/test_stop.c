@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 #define BEGIN_SECONDS 60
 #define STOP_MS       200

@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "port.h"
-#include "transport.h"
+#include <edgeprof/port.h>
+#include <edgeprof/transport.h>
 
 #define MS        UINT64_C(1000000)
 #define LONG_TIME (60000 * MS)

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "port.h"
-#include "tls.h"
-#include "transport.h"
+#include <edgeprof/port.h>
+#include <edgeprof/tls.h>
+#include <edgeprof/transport.h>
 
 static alignas(16) uint8_t memory[2 * EP_TLS_MEMORY];
 static char files[3][65536];

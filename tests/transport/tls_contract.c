@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "far.h"
-#include "http.h"
-#include "tls.h"
+#include "transport/http.h"
+#include <edgeprof/tls.h>
 
 static alignas(16) uint8_t memory[EP_TLS_MEMORY];
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ep_mbedtls_config.h"
-#include "port.h"
+#include <edgeprof/port.h>
 #include "tls/internal.h"
 
 static alignas(16) uint8_t memory[sizeof(struct ep_tls) + 32];

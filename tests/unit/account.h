@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/edgeprof.h"
+#include <edgeprof/edgeprof.h>
 
 /* Makes `size` bytes with random contents accessible. Always the same block. */
 void *account_memory(size_t size);

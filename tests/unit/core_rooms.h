@@ -2,11 +2,11 @@
 #ifndef CORE_ROOMS_H
 #define CORE_ROOMS_H
 
-#include "core/capture/waiting.h"
+#include "core/sample/waiting.h"
 #include "core/collect/collect.h"
 #include "core/deliver/deliver.h"
 #include "core/encode/encode.h"
-#include "core/start.h"
+#include "core/lifecycle/start.h"
 #include "core/unwind/cfi.h"
 #include "core/unwind/walk.h"
 

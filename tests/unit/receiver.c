@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "gunzip.h"
-#include "port/port.h"
+#include <edgeprof/port.h>
 #include "wire.h"
 
 #define DICTIONARIES 8

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/transport.h"
+#include <edgeprof/transport.h>
 
 #define RECEIVER_SPECIALS 32u
 #define RECEIVER_DEPTH    600u

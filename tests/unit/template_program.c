@@ -1,8 +1,8 @@
 /* The core on port/template: starts, runs its rounds, stops, and has no samples. */
 #include <stdio.h>
 
-#include "core/edgeprof.h"
-#include "transport/transport.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/transport.h>
 
 static uint64_t memory[EP_MEMORY_DEFAULT / sizeof(uint64_t)];
 

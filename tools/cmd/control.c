@@ -1,8 +1,8 @@
 /*
  * edgeprof status, level, kinds, threads, tasks: clients of a running service's control endpoint (EDGEPROF_CONTROL in
- * the service). make_target() makes the path of a request to core/endpoint/control.c; the answer is one line of JSON.
- * show_status() prints the important fields of /status, show_tasks() the list
- * of pending work, which comes in parts.
+ * the service). make_target() makes the path of a request to core/features/endpoint/control.c; the answer is one line
+ * of JSON. show_status() prints the important fields of /status, show_tasks() the list of pending work, which comes in
+ * parts.
  */
 #include "tools/cmd/commands.h"
 #include "tools/lib/json_read.h"

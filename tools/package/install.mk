@@ -32,7 +32,7 @@ $(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
 	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default $(call so_harden,$<))
 
 # Public symbols: declarations in the installed headers, and the functions used by the linker options.
-$(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof.h transport/transport.h transport/tls.h
+$(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof/edgeprof.h core/edgeprof/transport.h core/edgeprof/tls.h
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; \
 	   sed -n 's/^-Wl,--wrap=\(.*\)/__wrap_\1;/p; s/^[a-z].*[ *]\(ep_[a-z_]*\)(.*);.*/\1;/p; s/^extern const .* \(ep_[a-z_]*\);.*/\1;/p' $^; \
@@ -50,11 +50,9 @@ $(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(SO_THIRD) $(INSTALL_DIR)/names.ma
 .PHONY: install
 install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
 	@install -d '$(DESTDIR)$(INCLUDEDIR)/edgeprof' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
-	@sed 's,"config.h","edgeprof/config.h",' core/edgeprof.h >'$(DESTDIR)$(INCLUDEDIR)/edgeprof.h'
-	@{ for o in $(INSTALL_OPTIONS); do echo "#define $${o%%=*} $${o#*=}"; done; cat core/config.h; } \
-	    >'$(DESTDIR)$(INCLUDEDIR)/edgeprof/config.h'
-	@install -m 644 transport/transport.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/transport.h'
-	@install -m 644 transport/tls.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/tls.h'
+	@install -m 644 $(patsubst %,core/edgeprof/%.h,edgeprof transport tls) '$(DESTDIR)$(INCLUDEDIR)/edgeprof/'
+	@{ for o in $(INSTALL_OPTIONS); do echo "#define $${o%%=*} $${o#*=}"; done; cat core/edgeprof/options.h; } \
+	    >'$(DESTDIR)$(INCLUDEDIR)/edgeprof/options.h'
 	@install -m 644 $(EP_LIB) $(TLS_LIB) '$(DESTDIR)$(LIBDIR)/'
 	@install -m 755 $(INSTALL_SO) '$(DESTDIR)$(LIBDIR)/'
 	@ln -sf libedgeprof.so.$(EP_VERSION) '$(DESTDIR)$(LIBDIR)/$(INSTALL_ABI)'

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "port.h"
+#include <edgeprof/port.h>
 
 #define GUARD       64
 #define GUARD_BYTE  0xa7

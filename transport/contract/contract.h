@@ -13,7 +13,7 @@
 #ifndef EP_CONTRACT_H
 #define EP_CONTRACT_H
 
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 /* What the far end does with each message (for a stream: with the bytes it receives) from now on. */
 enum ep_far {

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "transport.h"
+#include <edgeprof/transport.h>
 
 #define STREAM  (&ep_stream_tcp)
 #define LARGEST (1u << 20)

@@ -13,8 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "port.h"
-#include "transport.h"
+#include <edgeprof/port.h>
+#include <edgeprof/transport.h>
 
 #define END     0xc0u
 #define ESCAPE  0xdbu

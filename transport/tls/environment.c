@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "port.h"
+#include <edgeprof/port.h>
 
 static void field_from_env(const char **field, const void *other, const char *name)
 {

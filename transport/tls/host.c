@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 #include "internal.h"
-#include "port.h"
+#include <edgeprof/port.h>
 
 /* 2026-03-31, the release date of this mbedtls: an earlier date means that the clock is not set. */
 #define CLOCK_FLOOR_S INT64_C(1774915200)

@@ -21,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http.h"
-#include "tls.h"
+#include "transport/http.h"
+#include <edgeprof/tls.h>
 
 #define EP_TLS_PINS 4
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "port.h"
+#include <edgeprof/port.h>
 
 #define SESSION_MAX_NS (UINT64_C(86400) * 1000000000u)
 #define LATE_MAX       64     /* limits reads of available bytes after the deadline, in case the server floods */

@@ -6,7 +6,7 @@
  *   cc -O2 -g device.c $(pkg-config --cflags --libs edgeprof) -o device
  *   cc -O2 -g device.c -static $(pkg-config --static --cflags --libs edgeprof) -o device
  */
-#include <edgeprof.h>
+#include <edgeprof/edgeprof.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  *   cc -O2 -g secure.c $(pkg-config --cflags --libs edgeprof) -o secure
  */
-#include <edgeprof.h>
+#include <edgeprof/edgeprof.h>
 #include <edgeprof/tls.h>
 #include <stdio.h>
 

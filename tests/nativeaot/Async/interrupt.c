@@ -36,7 +36,7 @@ static _Thread_local struct {
 static void on_signal(int number, siginfo_t *info, void *ucontext)
 {
     const int kept = errno;
-    struct ep_context context;
+    struct ep_registers context;
 
     (void)number;
     (void)info;

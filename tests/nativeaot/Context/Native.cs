@@ -4,7 +4,7 @@ using System.Text;
 
 [assembly: DisableRuntimeMarshalling]
 
-/// <summary>What a handler would find on this thread (struct ep_work in port/port.h).</summary>
+/// <summary>What a handler would find on this thread (struct ep_work in core/edgeprof/port.h).</summary>
 [StructLayout(LayoutKind.Sequential)]
 internal struct NativeWork
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/hooks.h"
+#include <edgeprof/hooks.h>
 #include "port/nativeaot/glue.h"
 #include "port/nativeaot/runtime.h"
 #include "runtime.h"
@@ -34,7 +34,7 @@ void OnFirstChanceException(struct object *object)
 }
 
 /* The frame that the runtime's assembly makes (PUSH_COOP_PINVOKE_FRAME), of the caller. */
-static NOINLINE void lay_frame(uintptr_t *frame, const struct ep_context *c)
+static NOINLINE void lay_frame(uintptr_t *frame, const struct ep_registers *c)
 {
     memset(frame, 0x5a, 16 * sizeof frame[0]);
 #if defined(__x86_64__)
@@ -48,7 +48,7 @@ static NOINLINE void lay_frame(uintptr_t *frame, const struct ep_context *c)
 
 static NOINLINE void make_small(unsigned n)
 {
-    struct ep_context here;
+    struct ep_registers here;
     uintptr_t frame[16];
 
     (void)ep_port_here(&here);
@@ -59,7 +59,7 @@ static NOINLINE void make_small(unsigned n)
 
 static NOINLINE void make_large(void)
 {
-    struct ep_context here;
+    struct ep_registers here;
     uintptr_t frame[16];
 
     (void)ep_port_here(&here);
@@ -85,9 +85,9 @@ static unsigned moved; /* words by which the frame is not where it should be */
 static NOINLINE void probe_assembly(uint32_t elements)
 {
     uintptr_t frame[24];
-    const struct ep_context caller = {.pc = (uintptr_t)__builtin_return_address(0),
-                                      .fp = *(uintptr_t *)__builtin_frame_address(0),
-                                      .sp = (uintptr_t)__builtin_dwarf_cfa()};
+    const struct ep_registers caller = {.pc = (uintptr_t)__builtin_return_address(0),
+                                        .fp = *(uintptr_t *)__builtin_frame_address(0),
+                                        .sp = (uintptr_t)__builtin_dwarf_cfa()};
 
     lay_frame(frame + moved, &caller);
     (void)RhpGcAlloc(&bytes_type, 0, elements, frame);
@@ -174,7 +174,7 @@ static int by_value(const void *a, const void *b)
 static void cost(void)
 {
     double more[ROUNDS];
-    struct ep_context here;
+    struct ep_registers here;
     uintptr_t frame[16];
 
     (void)ep_port_here(&here);

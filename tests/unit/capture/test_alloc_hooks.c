@@ -64,7 +64,7 @@ uint32_t ep_dotnet_follow(void *object)
     return 0;
 }
 
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_context *context)
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context)
 {
     (void)frame, (void)top, (void)context;
     return true;
@@ -82,7 +82,7 @@ bool ep_dotnet_live_check(void *object)
     return true;
 }
 
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_context *context)
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context)
 {
     (void)frame;
     memset(context, 0, sizeof *context);

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context);
+static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *context);
 static bool fake_here(struct ep_hook_walk *walk);
 static bool fake_next(struct ep_hook_walk *walk);
 static uintptr_t fake_function(const struct ep_hook_walk *walk);
@@ -84,7 +84,7 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
     return function;
 }
 
-static bool fake_begin(struct ep_hook_walk *walk, const struct ep_context *context)
+static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *context)
 {
     began_with = context->base;
     *walk = (struct ep_hook_walk){.at = {.pc = context->pc}};
@@ -294,7 +294,7 @@ static void a_wrong_try_is_refused(void **state)
 
 static struct ep_hook_parents found_from(const struct object *running, unsigned which)
 {
-    const struct ep_context context = {.pc = 1};
+    const struct ep_registers context = {.pc = 1};
     struct ep_hook_parents parents;
 
     run(running, which);
@@ -354,7 +354,7 @@ static void only_the_frame_that_runs_a_box_counts(void **state)
     (void)waits_for(new_object(&box[0]), held);
     run(a, 0);
     frame[0].at.base = (uintptr_t)held;
-    const struct ep_context context = {.pc = 1};
+    const struct ep_registers context = {.pc = 1};
     struct ep_hook_parents parents;
     ep_dotnet_async_find(&context, &parents);
     assert_int_equal(parents.depth, 3);
@@ -428,7 +428,7 @@ static void a_running_task_is_found_at_its_calls(void **state)
 /* The register was noted before managed code ran. */
 static void an_exceptions_register_is_not_used(void **state)
 {
-    const struct ep_context context = {.base = 1234};
+    const struct ep_registers context = {.base = 1234};
 
     (void)state;
     ready();
@@ -493,7 +493,7 @@ static void an_unknown_register_teaches_nothing(void **state)
 /* The collector itself is called by way of functions that are not managed code. */
 static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
 {
-    const struct ep_context context = {.pc = 1};
+    const struct ep_registers context = {.pc = 1};
     struct ep_hook_parents parents;
 
     (void)awaited_box();
@@ -507,7 +507,7 @@ static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
             frame[0].at.pc = native ? 0x100 : 0x7011;
             assert_int_equal(ep_hook_interrupted(&context, &parents), cooperative && !native);
         }
-    const struct ep_context managed = {.pc = 0x7000};
+    const struct ep_registers managed = {.pc = 0x7000};
     frame[0].at.pc = 0x100; /* as seen from managed code: no matter */
     assert_true(ep_hook_interrupted(&managed, &parents));
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);

@@ -448,7 +448,7 @@ static void test_pprof_in_pieces(void **state)
     struct ep_encoding encoding = {.data = whole,
                                    .size = sizeof whole,
                                    .tree = &ep->tree,
-                                   .contexts = &ep->contexts,
+                                   .labels = &ep->labels,
                                    .table = &ep->unwinder.modules,
                                    .modules = atomic_load(&ep->unwinder.modules.count),
                                    .tags = &ep->tags,

@@ -1,6 +1,7 @@
 /*
- * Sizes of a collector's heap (core/collect/heap.c). Properties: each interval has the runtime's current sizes, part by
- * part, not earlier ones. The sum is correct for any outbox, tree and format. With the kind off there is no profile.
+ * Sizes of a collector's heap (core/features/heap/heap.c). Properties: each interval has the runtime's current sizes,
+ * part by part, not earlier ones. The sum is correct for any outbox, tree and format. With the kind off there is no
+ * profile.
  */
 #include "account.h"
 #include "unit.h"

@@ -1,8 +1,8 @@
 /*
- * The live heap (core/collect/live.c): objects that a hook tracks. Properties: while the table has room, live objects
- * are exact to the byte, and dead ones are not reported. Beyond that the total is accurate to a few strata, without
- * bias between stacks; tracked objects compensate for untracked ones. Objects are reported only after a collection.
- * Stacks survive when the tree is emptied.
+ * The live heap (core/features/live/live.c): objects that a hook tracks. Properties: while the table has room, live
+ * objects are exact to the byte, and dead ones are not reported. Beyond that the total is accurate to a few strata,
+ * without bias between stacks; tracked objects compensate for untracked ones. Objects are reported only after a
+ * collection. Stacks survive when the tree is emptied.
  */
 #include <errno.h>
 

@@ -7,7 +7,7 @@
 
 #include "shape.h"
 
-#include "core/data/fold.h"
+#include "core/profile/fold.h"
 
 #define MEMORY  (64u * 1024)
 #define DEPTH   10u
@@ -41,7 +41,7 @@ static void fold_model(struct sample *s, unsigned marked, const struct ep_fold *
         if (s->frame[i] == EP_FRAME_TRUNCATED)
             s->depth = i + 1;
     }
-    if (fold->contexts)
+    if (fold->labels)
         s->context = 0;
 }
 
@@ -136,7 +136,7 @@ static void test_folds_in_any_order(void **state)
         samples = 0;
         for (unsigned round = 0; round < 5; round++) {
             add_samples(&dice, 60);
-            struct ep_fold fold = {.contexts = unit_random(&dice) % 2,
+            struct ep_fold fold = {.labels = unit_random(&dice) % 2,
                                    .frame = unit_random(&dice) % 2 ? tens : NULL,
                                    .depth = unit_random(&dice) % 2 ? 1 + (unsigned)(unit_random(&dice) % DEPTH) : 0};
             fold_now(&fold);
@@ -147,7 +147,7 @@ static void test_folds_in_any_order(void **state)
 /* Folding contexts leaves one entry for a stack and kind. */
 static void test_entries_become_free(void **state)
 {
-    const struct ep_fold fold = {.contexts = true};
+    const struct ep_fold fold = {.labels = true};
     unsigned node = 0;
 
     (void)state;

@@ -8,7 +8,7 @@ static void others(const void *loaded);
 
 #undef atomic_load_explicit
 #define atomic_load_explicit(object, order) (others(object), __atomic_load_n(object, order))
-#include "core/data/ring.c"
+#include "core/sample/ring.c"
 
 #define SIZE 64u
 

@@ -6,7 +6,7 @@
 #define SPOOL_MODEL_H
 
 #include "account.h"
-#include "core/deliver/spool_log.h"
+#include "core/features/spool/spool_log.h"
 #include "unit.h"
 #include "wire.h"
 

@@ -3,9 +3,9 @@
  * pprof an interval, and no two of a family have one time. The receiver here is as strict as servers are.
  */
 #include "account.h"
-#include "core/data/naming.h"
-#include "core/encode/gzip.h"
-#include "core/mirror/mirror.h"
+#include "core/profile/naming.h"
+#include "core/features/pprof/gzip.h"
+#include "core/features/pprof/mirror.h"
 #include "gunzip.h"
 #include "spool_model.h"
 #include "unit.h"

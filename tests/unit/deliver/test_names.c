@@ -3,8 +3,8 @@
  * number. A full store is emptied. linux_names.c tests the runtime's side.
  */
 #include "account.h"
-#include "hooks.h"
-#include "core/data/naming.h"
+#include <edgeprof/hooks.h>
+#include "core/profile/naming.h"
 #include "unit.h"
 
 #define MS 1000000ull

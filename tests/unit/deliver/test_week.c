@@ -4,7 +4,7 @@
  * spool, restarts, and an unsteady link afterwards.
  */
 #include "account.h"
-#include "core/data/naming.h"
+#include "core/profile/naming.h"
 #include "gunzip.h"
 #include "spool_model.h"
 #include "transport/http.h"

@@ -3,7 +3,7 @@
  * times and stacks, and times never run backwards.
  */
 #include "unit.h"
-#include "core/incident/incident.h"
+#include "core/features/incident/incident.h"
 
 #include "account.h"
 

@@ -83,7 +83,7 @@ static void test_the_caller_is_found(void **state)
                   {INDEX, DIRECT, true, true},      {INDEX - 1, DIRECT, false, false}, {INDEX + 1, BY_PLT, true, false},
                   {INDEX, DIRECT - 1, false, false}};
     static struct ep_unwinder unwinder;
-    const struct ep_context context = {0};
+    const struct ep_registers context = {0};
 
     (void)state;
     if (sizeof(uintptr_t) != 8) /* the stack's words are the machine's */

@@ -76,7 +76,7 @@ static uintptr_t some_word(uint8_t *const stacks[2])
     }
 }
 
-static struct ep_stack walk_checked(const struct ep_context *context)
+static struct ep_stack walk_checked(const struct ep_registers *context)
 {
     struct ep_stack stack = {.pc = pcs};
 
@@ -101,7 +101,7 @@ static void test_any_rule_stays_in_bounds(void **state)
             uintptr_t *words = (uintptr_t *)(void *)stacks[n % 2];
             words[unit_random(&dice) % (BYTES / sizeof(uintptr_t))] = some_word(stacks);
         }
-        struct ep_context c = {
+        struct ep_registers c = {
             .pc = 0x1000,
             .sp = i % 4 ? ((uintptr_t)stacks[0] + unit_random(&dice) % BYTES / 2) & ~(sizeof(uintptr_t) - 1)
                         : some_word(stacks),
@@ -127,7 +127,7 @@ static uintptr_t words[32];
  * registers. */
 static struct ep_stack one_step(struct ep_rule rule)
 {
-    const struct ep_context c = {
+    const struct ep_registers c = {
         .pc = 0x1000,
         .sp = (uintptr_t)&words[2],
         .fp = (uintptr_t)&words[10],

@@ -142,12 +142,12 @@ static void some_stack(unsigned round)
         some_chain(unit_random(&dice) % 128);
 }
 
-static struct ep_context some_context(void)
+static struct ep_registers some_context(void)
 {
     uintptr_t start = (uintptr_t)stack_words;
     unsigned at = unit_random(&dice) % (WORDS / 2);
 
-    return (struct ep_context){
+    return (struct ep_registers){
         .pc = unit_random(&dice) % 8 ? some_code() : some_word(at),
         .sp = unit_random(&dice) % 16 ? start + at * sizeof(uintptr_t) : some_word(at),
         .fp = tame && EP_RULE_PLAIN == EP_RULE_CHAIN ? (uintptr_t)&stack_words[WORDS / 2] : some_word(at),
@@ -159,7 +159,7 @@ static struct ep_context some_context(void)
     };
 }
 
-static struct ep_stack walk(const struct ep_context *context, atomic_uintptr_t *pcs, bool with)
+static struct ep_stack walk(const struct ep_registers *context, atomic_uintptr_t *pcs, bool with)
 {
     struct ep_stack stack = {.pc = pcs};
 
@@ -182,7 +182,7 @@ static void test_walks_are_equal(void **state)
         stack_words[i] = some_word(i);
     for (unsigned round = 0; round < ROUNDS; round++) {
         some_stack(round);
-        struct ep_context context = some_context();
+        struct ep_registers context = some_context();
         struct ep_stack expected = walk(&context, expected_pcs, false), stack = walk(&context, pcs, true);
         assert_int_equal(stack.depth, expected.depth);
         assert_int_equal(stack.end, expected.end);

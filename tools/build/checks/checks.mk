@@ -6,7 +6,7 @@ C_FILES  = $(shell find core port transport tools tests -name '*.[ch]' -not -pat
 # With the .NET package, whose hooks the library calls.
 CHECK_SIGNAL  = $(PYTHON) $(CHECKS)/signal_check.py --graph $(EP_OBJ:.o=.ci) $(NA_C:%.c=$(BUILD)/obj/%.ci) --root ep_linux_on_signal \
                 --max $(BOARD_STACK_MAX) --allow $(CHECKS)/signal_allow.txt
-CHECK_SIGNAL_SOURCES = --sources core/*.h core/*/*.h core/*.c core/*/*.c port/port.h $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c \
+CHECK_SIGNAL_SOURCES = --sources core/*/*.h core/*/*.c core/*/*/*.h core/*/*/*.c $(BOARD_PORT)/*.h $(BOARD_PORT)/*.c \
                        $(wildcard port/nativeaot/*.h)
 CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --allow $(CHECKS)/undefined_allow.txt \
                  --prefix ep_ __wrap_ otel_thread_ctx_v1 --data-max $(BOARD_DATA_MAX) --text-max $(BOARD_TEXT_MAX)
@@ -43,7 +43,7 @@ check-symbols: $(EP_LIB) $(WEIGH)-with
 	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
 check-memory:
-	@printf '%s\n' '#include "core/edgeprof.h"' \
+	@printf '%s\n' '#include "core/edgeprof/edgeprof.h"' \
 	    '_Static_assert(EP_MEMORY_DEFAULT <= $(BOARD_MEMORY_MAX), "EP_MEMORY_DEFAULT is beyond BOARD_MEMORY_MAX");' \
 	    '_Static_assert(EP_MEMORY_MIN <= EP_MEMORY_DEFAULT, "the least is more than the default");' | \
 	    $(CC) $(EP_CPPFLAGS) $(BOARD_CFLAGS) -std=c11 -fsyntax-only -x c -

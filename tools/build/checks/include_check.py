@@ -17,31 +17,30 @@ from report import report
 
 FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
                 'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h: for its constants
-PUBLIC = ['core/edgeprof.h', 'core/config.h', 'core/hooks.h']
-CONTRACTS = ['port/port.h', 'transport/transport.h']
+PUBLIC = ['core/edgeprof/edgeprof.h', 'core/edgeprof/options.h', 'core/edgeprof/hooks.h', 'core/edgeprof/registers.h']
+TRANSPORT = ['core/edgeprof/transport.h', 'core/edgeprof/tls.h']
+PORT = ['core/edgeprof/port.h', 'core/edgeprof/port_calls.h']
 
 # (files, what they may include)
 RULES = [
-    ('core/encode*', ['core/*', *CONTRACTS, '<nanopb>']),
-    ('core/crash/message.c', ['core/*', *CONTRACTS, '<nanopb>']),
-    ('core/incident/message.c', ['core/*', *CONTRACTS, '<nanopb>']),
-    ('core/*', ['core/*', *CONTRACTS]),
-    ('port/port.h', ['core/unwind/context.h']),
-    ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *CONTRACTS, '<system>']),
-    ('port/*', ['{folder}/*', *PUBLIC, 'port/port.h', 'transport/tls.h', '<system>']),
-    ('transport/http*', [*PUBLIC, 'transport/*']),
-    ('transport/transport.h', PUBLIC),
-    ('transport/tls.h', []),
-    ('transport/tls/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>', '<mbedtls>']),
-    ('transport/find.c', [*PUBLIC, 'transport/*']),
-    ('transport/null.c', [*PUBLIC, 'transport/*']),
-    ('transport/*', [*PUBLIC, 'transport/*', 'port/port.h', '<system>']),
+    ('core/edgeprof/*', ['core/edgeprof/*']),
+    ('core/encode*', ['core/*', '<nanopb>']),
+    ('core/features/*/message.c', ['core/*', '<nanopb>']),
+    ('core/features/pprof/pprof.c', ['core/*', '<nanopb>']),
+    ('core/*', ['core/*']),
+    ('port/nativeaot/managed_transport.c', ['{folder}/*', *PUBLIC, *TRANSPORT, *PORT, '<system>']),
+    ('port/*', ['{folder}/*', *PUBLIC, *PORT, 'core/edgeprof/tls.h', '<system>']),
+    ('transport/http*', [*PUBLIC, *TRANSPORT, 'transport/*']),
+    ('transport/tls/*', [*PUBLIC, *TRANSPORT, 'transport/*', 'core/edgeprof/port.h', '<system>', '<mbedtls>']),
+    ('transport/find.c', [*PUBLIC, *TRANSPORT, 'transport/*']),
+    ('transport/null.c', [*PUBLIC, *TRANSPORT, 'transport/*']),
+    ('transport/*', [*PUBLIC, *TRANSPORT, 'transport/*', 'core/edgeprof/port.h', '<system>']),
     ('boards/*', PUBLIC),
     ('tools/*', ['tools/*', '<system>', '<generated>']),
 ]
 ROOMS = 'tools/build/checks/rooms.txt'
 BUILT = 'tools/tools.mk'   # ET_ROOMS lists the folders that are compiled
-SEARCH = ['', 'core', 'port', 'transport', 'tools']
+SEARCH = ['', 'core', 'tools']
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -51,6 +50,8 @@ def resolve(root, file, bracket, name):
         return '<nanopb>'
     if name.startswith(('mbedtls/', 'psa/')) or name == 'ssl_misc.h':
         return '<mbedtls>'
+    if bracket == '<' and (root / 'core' / name).is_file():
+        return f'core/{name}'
     if bracket == '<':
         return f'<free:{name}>' if name in FREESTANDING else '<system>'
     for folder in [file.parent.relative_to(root), *map(pathlib.Path, SEARCH)]:
@@ -128,7 +129,7 @@ def unused(root, rooms, paths, included):
     folders = {f'tools/{word}' for word in built[1].replace('\\', ' ').split()} if built else set(rooms.uses)
     for path in paths if rooms.uses else ():
         folder = str(pathlib.PurePosixPath(path).parent)
-        if (path.startswith('tools/') or path.count('/') > 1 and path.startswith('core/')) and folder not in rooms.uses:
+        if (path.startswith('tools/') or path.startswith('core/')) and folder not in rooms.uses:
             yield f'{path}: its folder is no room in {ROOMS}'
         elif path.startswith('tools/') and path.endswith('.c') and folder not in folders:
             yield f'{path}: nothing builds it, ET_ROOMS in {BUILT} does not have its folder'

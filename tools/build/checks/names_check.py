@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compares names in the library and the host tool, because devices send only numbers: special frames, loss reasons,
-kinds with their units. The tool's lists must equal the library's (core/state/words.c), in the same order.
+kinds with their units. The tool's lists must equal the library's (core/sample/words.c), in the same order.
 
     names_check.py [ROOT]
 """
@@ -26,7 +26,7 @@ def strings(path, start):
 
 def library_kinds(path):
     """[(number, name, unit)]: sorted by the numbers of enum ep_kind."""
-    header = (path.parents[1] / 'edgeprof.h').read_text()
+    header = (path.parents[1] / 'edgeprof/edgeprof.h').read_text()
     numbers = {name: int(number) for name, number in re.findall(r'(EP_KIND_\w+) = (\d+),', header)}
     rows = re.findall(r'\[(EP_KIND_\w+)\] = \{"(\w+)", "(\w+)"\}', block(path, r'struct kind_words words\['))
     return sorted((numbers[kind], name, unit) for kind, name, unit in rows)
@@ -39,7 +39,7 @@ def tool_kinds(path):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.')
-    stats = root / 'core/state/words.c'
+    stats = root / 'core/sample/words.c'
     pairs = (('special frames', strings(stats, r'names\[EP_FRAME_SPECIALS\]'),
               strings(root / 'tools/profile/profile.c', r'void et_special_name\([^{]*\{\s*static')),
              ('losses', strings(stats, r'names\[EP_LOSS_REASONS\]'),

@@ -145,15 +145,15 @@ class Symbols(Fixture):
 
 class Includes(Fixture):
     def check(self, name='core/a.c', line=''):
-        self.write('core/edgeprof.h', '#include <stdint.h>\n')
-        self.write('core/state/profiler.h', '#include "edgeprof.h"\n#include "port/port.h"\n#include "transport/transport.h"\n')
+        self.write('core/edgeprof/edgeprof.h', '#include <stdint.h>\n')
+        self.write('core/sample/profiler.h', '#include <edgeprof/edgeprof.h>\n#include <edgeprof/port.h>\n#include <edgeprof/transport.h>\n')
         self.write('core/encode_x.c', '#include <pb_encode.h>\n#include "compact.pb.h"\n')
-        self.write('port/port.h', '#include <stdint.h>\n')
-        self.write('port/linux/a.c', '#include <unistd.h>\n#include "port/port.h"\n#include "linux.h"\n')
+        self.write('core/edgeprof/port.h', '#include <stdint.h>\n')
+        self.write('port/linux/a.c', '#include <unistd.h>\n#include <edgeprof/port.h>\n#include "linux.h"\n')
         self.write('port/linux/linux.h', '')
-        self.write('transport/transport.h', '#include "edgeprof.h"\n')
-        self.write('transport/http.c', '#include "transport.h"\n#include <string.h>\n')
-        self.write('transport/tcp.c', '#include <sys/socket.h>\n#include "port.h"\n')
+        self.write('core/edgeprof/transport.h', '#include <edgeprof/edgeprof.h>\n')
+        self.write('transport/http.c', '#include <edgeprof/transport.h>\n#include <string.h>\n')
+        self.write('transport/tcp.c', '#include <sys/socket.h>\n#include <edgeprof/port.h>\n')
         self.write('tools/a.c', '#include <sqlite3.h>\n#include "store.h"\n#include "generated.h"\n')
         self.write('tools/store.h', '')
         path = self.root / name
@@ -166,12 +166,12 @@ class Includes(Fixture):
     def test_wrong(self):
         for name, line in (('core/a.c', '#include <stdio.h>'), ('core/a.c', '  #  include <pb_encode.h>'),
                            ('core/a.c', '#include "transport/http.h"'), ('core/a.c', '#include "port/linux/linux.h"'),
-                           ('port/linux/a.c', '#include "core/state/profiler.h"'), ('port/linux/a.c', '#include "internal.h"'),
-                           ('port/linux/a.c', '#include "transport/transport.h"'), ('port/port.h', '#include <unistd.h>'),
+                           ('port/linux/a.c', '#include "core/sample/profiler.h"'), ('port/linux/a.c', '#include "internal.h"'),
+                           ('port/linux/a.c', '#include <edgeprof/transport.h>'), ('core/edgeprof/port.h', '#include <unistd.h>'),
                            ('transport/http.c', '#include <sys/socket.h>'), ('transport/http.c', '#include "internal.h"'),
-                           ('transport/tcp.c', '#include "core/state/profiler.h"'),
-                           ('transport/tcp.c', '#include <mbedtls/ssl.h>'), ('transport/tls.h', '#include <mbedtls/ssl.h>'), ('tools/a.c', '#include "../core/state/profiler.h"'),
-                           ('tools/a.c', '#include "core/edgeprof.h"'), ('boards/x/a.c', '#include <unistd.h>')):
+                           ('transport/tcp.c', '#include "core/sample/profiler.h"'),
+                           ('transport/tcp.c', '#include <mbedtls/ssl.h>'), ('core/edgeprof/tls.h', '#include <mbedtls/ssl.h>'), ('tools/a.c', '#include "../core/sample/profiler.h"'),
+                           ('tools/a.c', '#include "core/edgeprof/edgeprof.h"'), ('boards/x/a.c', '#include <unistd.h>')):
             with self.subTest(name=name, line=line):
                 self.write('transport/http.h', '')
                 self.red(self.check(name, line), f'{name}:')
@@ -257,7 +257,7 @@ class Functions(Fixture):
 
 class Tree(Fixture):
     TOP = ('README.md', 'SECURITY.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci/run', '.clang-format', '.gitignore', 'core/a.c',
-           'port/port.h', 'transport/a.c', 'boards/README.md', 'docs/a.md', 'tests/a.c', 'tools/a.c')
+           'port/a.c', 'transport/a.c', 'boards/README.md', 'docs/a.md', 'tests/a.c', 'tools/a.c')
 
     def check(self, name='core/b.c', text='x\n', subject='core: a subject'):
         for file in self.TOP:
@@ -304,7 +304,7 @@ class Tree(Fixture):
 
 
 class Names(Fixture):
-    FILES = ('core/state/words.c', 'core/edgeprof.h', 'tools/profile/profile.c', 'tools/lib/kinds.c')
+    FILES = ('core/sample/words.c', 'core/edgeprof/edgeprof.h', 'tools/profile/profile.c', 'tools/lib/kinds.c')
 
     def changed(self, file, old, new):
         for name in self.FILES:
@@ -314,12 +314,12 @@ class Names(Fixture):
         return run('names_check.py', self.root)
 
     def test_right(self):
-        self.green(self.changed('core/state/words.c', '', ''))
+        self.green(self.changed('core/sample/words.c', '', ''))
 
     def test_wrong(self):
         for file, old, new, words in (('tools/lib/kinds.c', '"too large"', '"large"', 'number 9: the library says too large'),
                                       ('tools/profile/profile.c', '"[unknown]",', '', 'special frames: number 9'),
-                                      ('core/state/words.c', '"refused too old"', '"refused too old", "new"', 'number 18: the library says new'),
+                                      ('core/sample/words.c', '"refused too old"', '"refused too old", "new"', 'number 18: the library says new'),
                                       ('tools/lib/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
                                       ('tools/lib/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
             self.red(self.changed(file, old, new), words)

@@ -1,0 +1,121 @@
+/*
+ * The calls that a port makes into the core. core/ implements these functions; port.h has the functions that a port
+ * gives to the core, and the rules for both.
+ */
+#ifndef EP_PORT_CALLS_H
+#define EP_PORT_CALLS_H
+
+#include <edgeprof/port.h>
+
+struct ep;
+
+/* A thread of the service calls the functions below only between ep_enter() and ep_leave(), which keep the profiler
+ * and the port's memory valid. ep_enter() returns the profiler. If it returns NULL no profiler runs, and ep_leave()
+ * must not be called. Context: signal. */
+struct ep *ep_enter(void);
+void ep_leave(void);
+
+/* Records one sample that stands for `ns` of CPU time of the calling thread. `ep` is the result of ep_enter().
+ * Context: signal. */
+void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
+
+/* The port implements ep_wait_begin() of core/edgeprof/edgeprof.h. It passes on its caller's registers as they are
+ * after the call. The low three bits of the stack pointer, which are otherwise 0, hold the class of waiting. Context:
+ * signal. */
+void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base);
+
+/* The class of a wait for this descriptor (enum ep_wait of core/edgeprof/edgeprof.h). Keeps errno. Context: signal. */
+unsigned ep_port_descriptor_wait(int fd);
+
+#define EP_WORK_WAITING 60
+
+/* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread
+ * itself writes it (core/sample/tags.c); signal handlers on it read it. */
+struct ep_work {
+    atomic_uint guard;      /* odd while other members are being written */
+    uint32_t run;           /* run of the profiler that `tags` belongs to */
+    uint32_t tags;          /* tag set, 0: none */
+    uint32_t pushed_beyond; /* pushes without room, whose pops do nothing */
+    uint64_t span_id, trace_high, trace_low;
+    uint64_t waiting[EP_WORK_WAITING]; /* struct ep_waiting of core/sample/waiting.h */
+};
+
+/* Reports residual CPU time: what a thread has used beyond its samples when it ends or sampling stops. May be
+ * negative. tid 0: CPU time of threads that cannot be sampled. Context: any thread, signal. */
+void ep_thread_rest(uint32_t tid, int64_t rest_ns);
+
+/* Reports CPU time of a running thread that no sample stands for, because all its runs ended before a tick came. The
+ * port never charges it again. Context: any thread. */
+void ep_thread_missed(uint32_t tid, uint64_t missed_ns);
+
+/* The same, because the thread was in the kernel, where the port's clock takes no samples. Context: any thread. */
+void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns);
+
+/* Reports that the process is no longer single-threaded: edgeprof's parked threads may start. Context: any thread. */
+void ep_threads_needed(void);
+
+/* Reports a thread that is not sampled, once for each. reason: enum ep_loss; error, limit: as in struct ep_unsampled
+ * of core/edgeprof/edgeprof.h. Context: any thread. */
+void ep_thread_refused(unsigned reason, uint32_t tid, int error, uint64_t limit);
+
+/* Reports that such a thread ends: the core reads its name a last time. Context: any thread. */
+void ep_thread_unsampled_ends(uint32_t tid);
+
+/* Reports that this process is a forked child, in which no profiler runs. Context: init, in the child. */
+void ep_forked(void);
+
+/* Reports one range of a module; called by ep_port_modules_scan() only. Returns 1 if it was not known and there is
+ * room. Context: init, collect. */
+int ep_module_seen(const struct ep_module_info *info);
+
+/* ---- crash records, for programs that have them ---- */
+
+/* Implemented by core/crash/. begin: false: nothing is to be recorded, and neither of the others may be called.
+ * Context: crash. */
+bool ep_crash_begin(const struct ep_crash_event *event);
+void ep_crash_step(enum ep_crash_step_number step);
+void ep_crash_end(void);
+
+/* ---- serving HTTP/1.1, for ports with sockets; a client sends one request without a body ---- */
+
+/* True if the request's head is complete, or if it has `room` bytes, the most that are accepted.
+ * Context: any thread. */
+int ep_request_complete(const char *request, size_t size, size_t room);
+
+/* An answer to a client; all zero before the request is answered. */
+struct ep_answer {
+    size_t size;         /* bytes in the buffer, ready to be sent; 0: no answer yet */
+    uint64_t look_ns;    /* ... then call ep_control_look() or ep_pull_look() at this time (uptime) */
+    uint64_t body, sent; /* size of the body that follows, from ep_pull_piece(); the port counts what it has sent */
+    /* private to core/endpoint */
+    uint64_t give_up_ns, period_ns;
+    unsigned route, view, list, place;
+};
+
+/* The control endpoint (core/features/endpoint/control.c). One thread serves all its clients. Executes a request and
+ * answers it, or begins to: a list of pending work may take long. ep_control_look() and ep_control_done() as for the
+ * pull endpoint. Context: control. */
+#define EP_CONTROL_REQUEST 1024 /* maximum size of a request */
+#define EP_CONTROL_ANSWER  5120 /* size of the buffer for an answer */
+void ep_control_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
+void ep_control_look(char *buffer, struct ep_answer *answer);
+void ep_control_done(struct ep_answer *answer);
+
+/* The pull endpoint (core/features/endpoint/pull.c). One thread serves all its clients. token: required of requests;
+ * NULL: none. */
+#define EP_PULL_REQUEST 2048
+#define EP_PULL_ANSWER  16384
+
+/* Uses the memory until ep_pull_close(). Returns 0 or -ENOMEM. Context: init. */
+int ep_pull_open(void *memory, size_t size);
+void ep_pull_close(void);
+
+/* Answers a request, or begins to. May wait for the collect thread's next round. Context: pull. */
+void ep_pull_answer(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
+void ep_pull_look(char *buffer, struct ep_answer *answer);
+/* The next bytes of the body, from answer->sent on, at most EP_PULL_ANSWER; 0: no more are available. Context: pull. */
+size_t ep_pull_piece(char *buffer, const struct ep_answer *answer);
+/* The client has disconnected or has everything; may be called for any answer. Context: pull. */
+void ep_pull_done(struct ep_answer *answer);
+
+#endif

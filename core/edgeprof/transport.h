@@ -1,0 +1,144 @@
+/*
+ * How encoded profiles leave the process. Two small vtables that users can implement:
+ *
+ *   struct ep_transport   delivers whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
+ *   struct ep_stream      moves bytes for transports with a connection (TCP here, TLS in tls/)
+ *
+ * Everything here runs on the deliver thread, for which only ep_stop() waits. README.md shows how to write a transport,
+ * and contract/ tests one.
+ */
+#ifndef EP_TRANSPORT_H
+#define EP_TRANSPORT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <edgeprof/edgeprof.h>
+
+/*
+ * The deadline of a call: absolute, on the scale of ep_port_uptime_ns(); 0 has always passed. It may be made earlier
+ * while the call runs (by ep_stop()), never later. So a function that waits must read it at least every 100 ms.
+ */
+struct ep_deadline {
+    _Atomic uint64_t at_ns;
+};
+
+static inline uint64_t ep_deadline_ns(const struct ep_deadline *deadline)
+{
+    return atomic_load_explicit(&deadline->at_ns, memory_order_relaxed);
+}
+
+/* An encoded message; pprof is compressed by gzip. `data` stays valid and unchanged until send returns. */
+struct ep_message {
+    const uint8_t *data;
+    size_t size;
+    enum ep_format format;
+    const char *family; /* pprof: the group of its value types, "process_cpu", "memory" ...; else NULL */
+    uint64_t segment;   /* compact: the dictionary's id; segment and sequence identify a message permanently */
+    uint32_t sequence;
+    uint64_t start_unix_ns, end_unix_ns; /* 0: the device has no clock */
+};
+
+struct ep_target {
+    const char *endpoint;       /* as configured; may be NULL for a user's own transport */
+    const char *service;        /* service and tags are those of the run that made the message */
+    const char *tags;           /* "key=value,key=value" or "" */
+    const char *headers;        /* request header lines as in struct ep_config, or NULL; a secret */
+    const struct ep_push *push; /* pprof over HTTP */
+};
+
+/* A receiver of bytes. If write is NULL, the bytes are only counted. */
+struct ep_sink {
+    void (*write)(void *to, const void *bytes, size_t size);
+    void *to;
+    uint64_t size; /* bytes so far */
+};
+
+static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t size)
+{
+    sink->size += size;
+    if (sink->write)
+        sink->write(sink->to, bytes, size);
+}
+
+/*
+ * The request around a pprof message; implemented by ep_push_pyroscope (push_pyroscope.c).
+ *
+ * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type
+ * write          writes the body in pieces. May be called repeatedly, with the same result
+ * Context: deliver.
+ */
+struct ep_push {
+    const char *path_and_type;
+    void (*write)(const struct ep_target *target, const struct ep_message *message, struct ep_sink *sink);
+};
+
+/*
+ * A transport is stateless code and `state`: at least state_size bytes of memory from the library, aligned to 8 bytes,
+ * zeroed before open, and used by nobody else until close has returned.
+ *
+ * open    reads *target (valid until close). No I/O that can block. Returns 0, or -EINVAL if the endpoint is invalid.
+ *         May be NULL. Context: init.
+ * send    delivers one whole message before the deadline. Returns
+ *             0            the receiver has accepted it
+ *             -ESTALE      the receiver does not know the segment: the sender must start a new one
+ *             -EBADMSG     refused permanently, because of what is in it: the message is dropped. Not for what a new
+ *                          token or setting mends
+ *             -EMSGSIZE    refused permanently because of its size
+ *             -EAGAIN      the receiver asks to retry later (429, 503); *retry_ns, 0 before the call, may be set to
+ *                          the minimum time until the next send; more than a day counts as a day
+ *             -ETIME       the whole message was sent, and the deadline passed before the answer: the next send has a
+ *                          later deadline
+ *             any other    not delivered, or unknown: the same bytes will be sent again
+ *         Must return within 100 ms of the current deadline, whatever the far end does: ep_stop() waits for it.
+ *         Exceptions: a slow disk, and the system's name lookup (see ep_stream). Context: deliver.
+ * answer  of the last send: the HTTP status of the answer, 0: none came. *why: one line about a failure that its errno
+ *         value does not explain, else "". For messages to people. May be NULL. Context: deliver.
+ * close   frees what open and send have allocated. Called once after a successful open. May be NULL. Context: init.
+ */
+struct ep_transport {
+    const char *name;
+    size_t state_size; /* at most EP_TRANSPORT_BYTES */
+    int (*open)(void *state, const struct ep_target *target);
+    int (*send)(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns);
+    void (*close)(void *state);
+    unsigned (*answer)(const void *state, const char **why);
+};
+
+/*
+ * A stream is one connection at a time. Its state is like a transport's. Context of all calls: deliver.
+ *
+ * connect  connects to host and port before the deadline. Returns 0 or a negative errno value. The system looks up host
+ *          names, which cannot be interrupted: by DNS about a second for each name server that does not answer
+ *          (resolv.conf has three at most), by other sources any time. A lookup is not started after the deadline.
+ *          Numeric addresses are never looked up.
+ * read     returns 1..size bytes; 0: the far end has closed; -ETIMEDOUT: the deadline passed and nothing has arrived.
+ * If
+ *          the deadline had passed before the call, it returns what has arrived so far, 0 if the far end has closed, or
+ *          -ETIMEDOUT on an open and silent connection. http.c checks by that whether a kept connection can be used
+ * again. write    returns 1..size bytes written; never 0; -ETIMEDOUT: the deadline passed and nothing could be written.
+ * close may be called any time after connect, and twice.
+ */
+struct ep_stream {
+    size_t state_size;
+    int (*connect)(void *state, const char *host, const char *port, const struct ep_deadline *deadline);
+    long (*read)(void *state, void *bytes, size_t size, const struct ep_deadline *deadline);
+    long (*write)(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline);
+    void (*close)(void *state);
+};
+
+/* The number of bytes at the start of the text that are valid UTF-8 (utf8.c). Context: any thread. */
+size_t ep_utf8_run(const char *text, size_t size);
+
+extern const struct ep_transport ep_transport_http; /* http.c: POST, over ep_stream_tcp */
+extern const struct ep_transport ep_transport_file; /* file.c: appends length-prefixed messages */
+extern const struct ep_transport ep_transport_null; /* null.c: accepts and discards everything */
+
+extern const struct ep_stream ep_stream_tcp;
+
+/* The transport for an endpoint's scheme: http, file, null, and https after ep_tls_setup(). NULL: unknown scheme.
+ * Context: init. */
+const struct ep_transport *ep_transport_find(const char *endpoint);
+
+#endif

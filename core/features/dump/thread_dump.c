@@ -1,0 +1,185 @@
+/*
+ * A dump of all threads' stacks, on request. The collect thread reads one after the other, so they are not of one
+ * moment. No stack is torn: a copy is used only if its thread was blocked all the time.
+ *
+ *   ep_threads_dump -> ep_snapshot_ask -> (collect thread) dump_round -> dump_begin, then retry_pending: capture_thread
+ *       in a marked wait         ep_wait_take, with all registers
+ *       blocked in the kernel    capture_blocked: pc and sp are known, so the walk ends where a frame pointer is needed
+ *       running                  dump_wants: its next CPU sample, or it is blocked at the next try
+ *
+ * A program that does not call ep_threads_dump() does not link this file, nor the port's functions that only it needs.
+ */
+#include "core/collect/collect.h"
+#include "core/sample/capture.h"
+
+#include <errno.h>
+
+#define FIRST_LOOK_NS 5000000u
+#define MOST_NS       250000000u
+#define PULL_NS       2000000000u /* a client waits for the answer */
+
+/* Threads still without a stack. Used by the collect thread only. */
+static struct {
+    uint32_t run; /* of the profiler */
+    unsigned count;
+    uint32_t tid[EP_MAX_THREADS]; /* still without a stack */
+    uint64_t until_ns, pause_ns;
+} pending;
+
+/* Returns 0 if the thread's stack is recorded, else a negative errno value; -ESRCH: the thread has ended. */
+static int capture_blocked(struct ep *ep, uint32_t tid)
+{
+    static const struct ep_work nothing;
+    const struct ep_hook_event event = {.kind = EP_KIND_THREAD, .count = 1, .value = 1};
+    struct ep_registers before, after;
+    uint64_t ran_before = 0, ran_after = 0;
+
+    int error = ep_port_thread_blocked(tid, &before, &ran_before);
+    if (error)
+        return error;
+    struct ep_registers at = before;
+    if (!at.stack_end)
+        at.stack_end = UINTPTR_MAX; /* up to the end of the mapped memory */
+    if (!ep_copy_stack(ep, tid, &at))
+        return -ENOMEM;
+    error = ep_port_thread_blocked(tid, &after, &ran_after);
+    if (error)
+        return error;
+    if (ran_before != ran_after || before.pc != after.pc || before.sp != after.sp)
+        return -EAGAIN;
+    ep_capture_for(ep, &nothing, &at, tid, &event);
+    return 0;
+}
+
+/* True if the thread's stack is recorded, or the thread has ended. */
+static bool capture_thread(struct ep *ep, uint32_t tid)
+{
+    int error = ep_wait_take(ep, tid) ? 0 : capture_blocked(ep, tid);
+
+    ep_collect_drain(ep); /* the ring may be too small for all stacks */
+    return error == 0 || error == -ESRCH;
+}
+
+/* The history has a running thread's CPU samples anyway, and the profile nothing of the dump. */
+static bool only_history(const struct ep *ep)
+{
+    return ep->snapshot_for == EP_SNAPSHOT_HISTORY;
+}
+
+static void record_missing(struct ep *ep, uint32_t tid)
+{
+    if (only_history(ep))
+        return;
+    ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
+    ep_collect_special(ep, EP_FRAME_NO_STACK, EP_KIND_THREAD, tid, 1);
+}
+
+static void try_first(uint32_t tid)
+{
+    struct ep *ep = ep_running();
+
+    if (capture_thread(ep, tid))
+        return;
+    if (pending.count < EP_MAX_THREADS)
+        pending.tid[pending.count++] = tid;
+    else
+        record_missing(ep, tid);
+}
+
+static bool dump_wants(struct ep *ep, uint32_t tid)
+{
+    if (pending.run != ep->run)
+        return false;
+    for (unsigned i = 0; i < pending.count; i++) {
+        if (pending.tid[i] != tid)
+            continue;
+        pending.tid[i] = pending.tid[--pending.count];
+        return !only_history(ep);
+    }
+    return false;
+}
+
+/* Takes each thread off the list while trying it, so that an older CPU sample does not add a second stack. A thread
+ * put back, or moved into the hole, has been tried already. */
+static void retry_pending(struct ep *ep)
+{
+    for (unsigned i = pending.count; i > 0; i--) {
+        if (i > pending.count)
+            continue;
+        uint32_t tid = pending.tid[i - 1];
+        pending.tid[i - 1] = pending.tid[--pending.count];
+        if (!capture_thread(ep, tid))
+            pending.tid[pending.count++] = tid;
+    }
+}
+
+static void dump_begin(struct ep *ep, uint64_t now)
+{
+    pending.run = ep->run;
+    pending.count = 0;
+    pending.until_ns =
+        now + (ep->snapshot_for & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
+    pending.pause_ns = FIRST_LOOK_NS;
+    if (ep_port_threads_each(try_first) != 0 && !only_history(ep))
+        ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
+}
+
+static void dump_end(struct ep *ep)
+{
+    while (pending.count > 0)
+        record_missing(ep, pending.tid[--pending.count]);
+    ep->snapshot_next_ns = 0;
+    if (ep->snapshot_for & EP_SNAPSHOT_PUSH)
+        atomic_store(&ep->flush, true);
+}
+
+/* Tries again after 5, 10, 20 ... ms, until an interval is over; the remaining threads are counted and shown as
+ * [no stack]. A dump for a message keeps the interval open and then ends it at once. A dump for the pull endpoint only
+ * gives up after PULL_NS and leaves the interval alone; so does one for the history. */
+static void dump_round(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+    bool stopping = atomic_load(&ep->stopping);
+
+    if (!ep->snapshot_next_ns && (ep->snapshot_for = atomic_exchange(&ep->snapshot_asked, 0)) == 0)
+        return;
+    if (!ep->snapshot_next_ns)
+        dump_begin(ep, now);
+    else if (now >= ep->snapshot_next_ns)
+        retry_pending(ep);
+    else if (pending.count > 0 && !stopping)
+        return;
+    if (pending.count == 0 || now >= pending.until_ns || stopping) {
+        dump_end(ep);
+        return;
+    }
+    ep->snapshot_next_ns = now + pending.pause_ns;
+    if (pending.pause_ns < MOST_NS)
+        pending.pause_ns *= 2;
+}
+
+void ep_snapshot_ask(struct ep *ep, unsigned who)
+{
+    static const struct ep_snapshot snapshot = {.round = dump_round, .wants = dump_wants};
+
+    atomic_store(&ep->snapshot, &snapshot);
+    (void)atomic_fetch_or(&ep->snapshot_asked, who);
+    ep_collect_wake(ep);
+}
+
+bool ep_snapshot_pending(const struct ep *ep)
+{
+    return atomic_load(&ep->snapshot_asked) & EP_SNAPSHOT_PULL ||
+           (ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PULL);
+}
+
+int ep_threads_dump(void)
+{
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return -ESRCH;
+    ep_snapshot_ask(ep, EP_SNAPSHOT_PUSH);
+    ep_release();
+    return 0;
+}

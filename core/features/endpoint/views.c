@@ -1,0 +1,529 @@
+/*
+ * The pull endpoint's profiles: views of two trees of its own, in the memory given to ep_pull_open(). They take nothing
+ * from pushed profiles and change no statistics. The collect thread offers every value (pull_add). Allocations, locks
+ * and waits go to `total`, which is never emptied: it covers everything since the start, like Go's heap or mutex. CPU
+ * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
+ *
+ *   collect    pull_add -> views_reset, store_add -> stack_copy, context_of
+ *              pull_round -> view_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
+ *                                            | view_piece -> view_extend
+ *   pull       ep_view_ask wakes the collect thread and waits for its answer
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/features/endpoint/views.h"
+#include "core/sample/capture.h"
+
+#define VIEWS        3
+#define KEYS         128u /* labels of each tree */
+#define FRAMES       (EP_MAX_DEPTH + 8)
+#define GROUP        8u /* entries of a group, see tree.c */
+#define ANSWER_NS    2000000000u
+#define LOOK_NS      50000000u
+#define GROUP_BYTES  (GROUP * sizeof(struct ep_entry) + 4 * GROUP * sizeof(struct ep_node) + sizeof(uint32_t))
+#define VALUES_BYTES (sizeof(struct ep_entry) + sizeof(uint32_t))
+#define LEAST        64u /* minimum number of entries of a tree */
+#define PASSING      (EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_THREAD))
+#define GAUGES       (EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_HEAP))
+#define WAITS        (EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK))
+#define STRING_WORDS ((EP_TAG_STRINGS + 31) / 32)
+
+enum state { FREE, COUNTING, STANDING };
+
+/* A tree, the labels of its entries, and the bits above 32 of their counts, which grow for months. */
+struct store {
+    struct ep_tree tree;
+    struct ep_labels labels;
+    uint32_t *high;
+};
+
+/* A view uses its store's nodes and has its own values. While COUNTING they are the values when the view was opened;
+ * from its end on (STANDING) they are the increase since then. So clients do not affect each other, a profile can be
+ * sent in pieces over a long time, and each stack is stored once. */
+struct view {
+    enum state state;
+    unsigned number; /* identifies the view among all that used its place */
+    struct store *of;
+    struct ep_entry *entry; /* room for all entries of the tree */
+    uint32_t *high;
+    unsigned entries;   /* number of entries with a value */
+    struct store shown; /* copy of *of at the view's end, with the view's values */
+    uint32_t kinds;
+    unsigned modules;
+    uint32_t tag_strings[STRING_WORDS]; /* tag texts that existed at the view's end and are UTF-8 */
+    uint64_t period, clock_error, start_ns, end_ns, unix_minus_uptime_ns;
+    bool no_duration;
+};
+
+static struct {
+    uint32_t run;      /* of the profiler */
+    uint64_t since_ns; /* start of `total`, uptime */
+    uint32_t passing_kinds;
+    unsigned opened; /* number of views opened so far */
+    struct ep_view_losses losses;
+    struct store total, passing;
+    struct view view[VIEWS];
+    atomic_uint unwanted[VIEWS]; /* numbers of the views that ep_view_close() has closed */
+    /* The current question. The thread that advances `state` may write the other members. */
+    atomic_uint state;
+    struct ep_view_question question;
+    int64_t answer;
+    struct ep_event answered;
+} pull;
+
+enum { IDLE, ASKED, TAKEN };
+
+/* ---- values from the collect thread ---- */
+
+static void store_clear(struct store *store)
+{
+    ep_tree_clear(&store->tree);
+    memset(store->high, 0, store->tree.entry_capacity * sizeof store->high[0]);
+    store->labels.count = 1;
+    store->labels.names = 0;
+}
+
+/* A new run of the profiler: old addresses and tags are invalid. */
+static void views_reset(struct ep *ep)
+{
+    pull.run = ep->run;
+    pull.since_ns = ep_port_uptime_ns();
+    pull.passing_kinds = 0;
+    store_clear(&pull.total);
+    store_clear(&pull.passing);
+    for (unsigned i = 0; i < VIEWS; i++)
+        pull.view[i].state = FREE;
+}
+
+/* The node of the same stack in another tree. */
+static unsigned stack_copy(const struct ep_tree *from, unsigned node, struct ep_tree *to)
+{
+    uint32_t frames[FRAMES];
+    unsigned depth = 0, at = 0;
+
+    for (; node && depth < FRAMES; node = from->node[node].parent)
+        frames[depth++] = from->node[node].frame;
+    while (depth && ep_tree_descend(to, &at, frames[depth - 1]))
+        depth--;
+    atomic_fetch_add(&pull.losses.truncated, depth > 0);
+    return at;
+}
+
+static uint16_t thread_of(struct ep_labels *labels, const struct ep_thread_name *thread)
+{
+    for (unsigned i = 0; i < labels->names; i++)
+        if (labels->name[i].tid == thread->tid)
+            return (uint16_t)(i + 1);
+    if (labels->names >= labels->name_capacity)
+        return 0;
+    char *name = labels->name[labels->names].name;
+    labels->name[labels->names] = *thread;
+    for (size_t size = strlen(name), run; (run = ep_utf8_run(name, size)) < size; name += run + 1, size -= run + 1)
+        name[run] = '?'; /* the kernel may cut a name within a character */
+    return (uint16_t)++labels->names;
+}
+
+static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labels *labels)
+{
+    const struct ep_label_key *known = &ep->labels.key[context];
+
+    if (!context)
+        return 0;
+    const struct ep_label_key key = {
+        .tags = known->tags, .thread = known->thread ? thread_of(labels, &ep->labels.name[known->thread - 1]) : 0};
+    const int found = ep_labels_find(labels, &key);
+    atomic_fetch_add(&pull.losses.unlabelled, found < 0);
+    return found < 0 ? 0 : (unsigned)found;
+}
+
+static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
+                      uint32_t count, uint64_t value)
+{
+    struct ep_entry *entry = ep_tree_entry(&store->tree, stack_copy(&ep->tree, node, &store->tree), kind,
+                                           context_of(ep, context, &store->labels));
+
+    if (!entry) {
+        entry = ep_tree_entry(&store->tree, store->tree.truncated, kind, 0);
+        atomic_fetch_add(&pull.losses.truncated, 1);
+    }
+    uint32_t before = entry->count;
+    entry->count += count;
+    entry->value += value;
+    store->high[entry - store->tree.entry] += entry->count < before;
+}
+
+static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
+{
+    uint32_t frame = ep->tree.node[node].frame;
+
+    if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* they were not lost for the pull endpoint */
+        return false;
+    if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
+        return false;
+    return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
+}
+
+static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    if (pull.run != ep->run)
+        views_reset(ep);
+    if (is_offered(ep, node, kind))
+        store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
+    return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
+}
+
+/* ---- views ---- */
+
+/* Adds values still on their way to the trees, so that they count as measured before this moment. */
+static void drain_pending(struct ep *ep, uint32_t kinds)
+{
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+
+    if (waits && kinds & WAITS)
+        waits->charge(ep);
+    ep_collect_drain(ep);
+}
+
+static unsigned views_of(const struct store *store)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < VIEWS; i++)
+        count += pull.view[i].state != FREE && pull.view[i].of == store;
+    return count;
+}
+
+static void passing_kinds_find(void)
+{
+    pull.passing_kinds = 0;
+    for (unsigned i = 0; i < VIEWS; i++)
+        if (pull.view[i].state == COUNTING)
+            pull.passing_kinds |= pull.view[i].kinds & PASSING;
+}
+
+/* Returns 0 if one more view of `passing` may be opened, else -EBUSY. */
+static int passing_open(const struct ep *ep, uint32_t kinds)
+{
+    const struct ep_tree *tree = &pull.passing.tree;
+
+    if (views_of(&pull.passing) == 0)
+        store_clear(&pull.passing);
+    /* Two simultaneous dumps would get parts of each other. */
+    bool dumping = ep_snapshot_pending(ep) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
+    return tree->nodes > tree->node_capacity / 4 * 3 || (kinds & EP_KIND_BIT(EP_KIND_THREAD) && dumping) ? -EBUSY : 0;
+}
+
+static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
+{
+    struct store *of = question->kinds & PASSING ? &pull.passing : &pull.total;
+    unsigned number = 0;
+
+    while (number < VIEWS && pull.view[number].state != FREE)
+        number++;
+    if (number == VIEWS || (of == &pull.passing && passing_open(ep, question->kinds) != 0))
+        return -EBUSY;
+    struct view *view = &pull.view[number];
+    drain_pending(ep, question->kinds);
+    view->state = COUNTING;
+    view->of = of;
+    view->kinds = question->kinds;
+    view->entries = question->since_start ? 0 : of->tree.entries;
+    memcpy(view->entry, of->tree.entry, view->entries * sizeof view->entry[0]);
+    memcpy(view->high, of->high, view->entries * sizeof view->high[0]);
+    view->start_ns = question->since_start ? pull.since_ns : ep_port_uptime_ns();
+    view->no_duration = question->no_duration;
+    passing_kinds_find();
+    if (question->kinds & EP_KIND_BIT(EP_KIND_THREAD))
+        ep_snapshot_ask(ep, EP_SNAPSHOT_PULL);
+    view->number = (pull.opened++ & INT16_MAX) * VIEWS + number + 1;
+    return view->number;
+}
+
+/* Updates the gauges in the profiler's own tree. */
+static void charge_gauges(struct ep *ep)
+{
+    if (ep_live)
+        ep_live->charge(ep);
+    if (ep_heap_charge)
+        ep_heap_charge(ep);
+}
+
+/* Copies the current gauges into `total`, replacing the old ones. */
+static void gauges_take(struct ep *ep)
+{
+    const struct ep_tree *tree = &ep->tree;
+
+    charge_gauges(ep);
+    ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, GAUGES);
+    for (unsigned node = 1; node < tree->nodes; node++)
+        for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
+            const struct ep_entry *entry = &tree->entry[i - 1];
+            if (GAUGES & EP_KIND_BIT(entry->kind))
+                store_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
+        }
+}
+
+/* Adds entries with value 0 for entries that the tree got after the view's end. */
+static void view_extend(struct view *view)
+{
+    const struct ep_tree *now = &view->of->tree;
+
+    for (unsigned i = view->entries; i < now->entries; i++) {
+        view->entry[i] = now->entry[i];
+        view->entry[i].count = 0;
+        view->entry[i].value = 0;
+        view->high[i] = 0;
+    }
+}
+
+/* Replaces the values at the view's start by the increase since then. */
+static void view_freeze(struct view *view)
+{
+    const struct ep_tree *now = &view->of->tree;
+
+    for (unsigned i = 0; i < now->entries; i++) {
+        const bool before = i < view->entries && !(GAUGES & EP_KIND_BIT(now->entry[i].kind));
+        uint64_t count = now->entry[i].count | (uint64_t)view->of->high[i] << 32;
+        uint64_t count_before = before ? view->entry[i].count | (uint64_t)view->high[i] << 32 : 0;
+        uint64_t value_before = before ? view->entry[i].value : 0;
+        view->entry[i] = now->entry[i];
+        view->entry[i].count = (uint32_t)(count - count_before);
+        view->entry[i].value -= value_before;
+        view->high[i] = (uint32_t)((count - count_before) >> 32);
+    }
+    view->entries = now->entries;
+    view->shown = *view->of;
+    view->shown.tree.entry = view->entry;
+    view->shown.high = view->high;
+}
+
+static uint64_t kinds_period(uint32_t kinds)
+{
+    unsigned kind = EP_KIND_CPU;
+
+    while (!(kinds & EP_KIND_BIT(kind)))
+        kind++;
+    return ep_hook_period((enum ep_kind)kind);
+}
+
+static struct ep_encoding encoding_of(struct ep *ep, struct view *view)
+{
+    return (struct ep_encoding){.tree = &view->shown.tree,
+                                .labels = &view->shown.labels,
+                                .count_high = view->shown.high,
+                                .table = &ep->unwinder.modules,
+                                .tags = &ep->tags,
+                                .modules = view->modules,
+                                .tag_strings = view->tag_strings,
+                                .period = view->period,
+                                .clock_error = view->clock_error,
+                                .kinds = view->kinds,
+                                .start_ns = view->start_ns,
+                                .end_ns = view->end_ns,
+                                .unix_minus_uptime_ns = view->unix_minus_uptime_ns};
+}
+
+static int64_t view_end(struct ep *ep, struct view *view)
+{
+    if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(ep))
+        return -EAGAIN;
+    drain_pending(ep, view->kinds);
+    if (view->kinds & GAUGES)
+        gauges_take(ep);
+    view_freeze(view);
+    view->state = STANDING;
+    passing_kinds_find();
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    view->end_ns = now;
+    if (view->no_duration)
+        view->start_ns = now; /* servers add up what has a duration, at each scrape again */
+    view->unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0;
+    view->period = kinds_period(view->kinds);
+    view->clock_error = atomic_load(&ep->counter[EP_COUNT_CLOCK_ERROR]);
+    view->modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+    memset(view->tag_strings, 0, sizeof view->tag_strings);
+    for (unsigned i = 0; i < EP_TAG_STRINGS; i++) {
+        const char *text = ep_tags_text(&ep->tags, i);
+        if (*text && ep_utf8_run(text, strlen(text)) == strlen(text))
+            view->tag_strings[i / 32] |= 1u << (i % 32);
+    }
+    const struct ep_encoding encoding = encoding_of(ep, view);
+    return (int64_t)ep_encode_pprof_size(&encoding);
+}
+
+static int64_t view_piece(struct ep *ep, struct view *view, const struct ep_view_question *question)
+{
+    struct ep_encoding encoding = encoding_of(ep, view);
+
+    view_extend(view);
+    encoding.data = question->data;
+    encoding.size = question->size;
+    return ep_encode_pprof_piece(&encoding, question->from);
+}
+
+/* ---- questions ---- */
+
+static struct view *view_find(unsigned number)
+{
+    for (unsigned i = 0; i < VIEWS; i++)
+        if (pull.view[i].state != FREE && pull.view[i].number == number)
+            return &pull.view[i];
+    return NULL;
+}
+
+static int64_t view_answer(struct ep *ep, const struct ep_view_question *question)
+{
+    if (question->what == EP_VIEW_DETACH) {
+        atomic_store(&ep_pull, NULL);
+        return 0;
+    }
+    if (question->what == EP_VIEW_OPEN)
+        return view_open(ep, question);
+    struct view *view = view_find(question->view);
+    if (!view)
+        return -ESRCH;
+    if (question->what == EP_VIEW_END)
+        return view->state == COUNTING ? view_end(ep, view) : -ESRCH;
+    return view->state == STANDING ? view_piece(ep, view, question) : -ESRCH;
+}
+
+static void close_unwanted(void)
+{
+    for (unsigned i = 0; i < VIEWS; i++) {
+        struct view *view = &pull.view[i];
+        if (view->state != FREE && atomic_load(&pull.unwanted[i]) == view->number)
+            view->state = FREE;
+    }
+    passing_kinds_find();
+}
+
+/* Empties the profiler's own tree when there is no receiver: pulled values pass through it, and nothing else empties
+ * it. */
+static void tree_empty(struct ep *ep)
+{
+    uint64_t now = ep_port_uptime_ns();
+
+    if (ep->transport || now < ep->interval_due_ns)
+        return;
+    charge_gauges(ep); /* updates the statistics */
+    ep_collect_discard(ep);
+    ep->interval_due_ns = now + ep->interval_ns;
+}
+
+static void pull_round(struct ep *ep)
+{
+    unsigned asked = ASKED;
+
+    if (pull.run != ep->run)
+        views_reset(ep);
+    tree_empty(ep);
+    close_unwanted();
+    if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
+        return;
+    pull.answer = view_answer(ep, &pull.question);
+    atomic_store(&pull.state, IDLE);
+    ep_port_wake(&pull.answered);
+}
+
+static const struct ep_pull pull_functions = {.add = pull_add, .round = pull_round};
+
+int64_t ep_view_ask(const struct ep_view_question *question)
+{
+    uint64_t until = ep_port_uptime_ns() + ANSWER_NS;
+    unsigned asked = ASKED, seen = atomic_load(&pull.answered.value);
+    struct ep *ep = ep_hold();
+
+    if (!ep)
+        return -ESRCH;
+    pull.question = *question;
+    atomic_store(&pull.state, ASKED);
+    ep_collect_wake(ep);
+    ep_release();
+    while (atomic_load(&pull.state) != IDLE) {
+        ep_port_wait(&pull.answered, seen, LOOK_NS);
+        seen = atomic_load(&pull.answered.value);
+        if ((ep_running() && ep_port_uptime_ns() < until) ||
+            !atomic_compare_exchange_strong(&pull.state, &asked, IDLE)) {
+            asked = ASKED;
+            continue;
+        }
+        return -EBUSY;
+    }
+    return pull.answer;
+}
+
+void ep_view_close(unsigned view)
+{
+    atomic_store(&pull.unwanted[(view - 1) % VIEWS], view);
+}
+
+const struct ep_view_losses *ep_view_losses(void)
+{
+    return &pull.losses;
+}
+
+/* ---- memory ---- */
+
+static size_t aligned(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+/* Takes `size` bytes off the memory. */
+static void *carve(uint8_t **at, size_t size)
+{
+    void *piece = *at;
+
+    *at += aligned(size);
+    return piece;
+}
+
+static void store_carve(struct store *store, uint8_t **at, size_t entries)
+{
+    const size_t tree = entries / GROUP * GROUP_BYTES;
+    struct ep_labels *labels = &store->labels;
+
+    ep_tree_init(&store->tree, carve(at, tree), tree);
+    store->high = carve(at, entries * sizeof store->high[0]);
+    labels->capacity = KEYS;
+    labels->key = carve(at, KEYS * sizeof labels->key[0]);
+    labels->name_capacity = EP_MAX_THREADS;
+    labels->name = carve(at, EP_MAX_THREADS * sizeof labels->name[0]);
+}
+
+int ep_pull_open(void *memory, size_t size)
+{
+    const size_t each = 2 * (GROUP_BYTES + GROUP * sizeof(uint32_t)) + VIEWS * GROUP * VALUES_BYTES;
+    const size_t most = UINT16_MAX / (4 * GROUP) * GROUP; /* maximum number of entries of a tree */
+    uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
+    size_t fixed = (size_t)(at - (uint8_t *)memory) + 2 * aligned(EP_MAX_THREADS * sizeof(struct ep_thread_name)) +
+                   2 * aligned(KEYS * sizeof(struct ep_label_key)) + (4 + 2 * VIEWS) * 16;
+
+    if (size < fixed + LEAST / GROUP * each)
+        return -ENOMEM;
+    size_t entries = (size - fixed) / each * GROUP;
+    entries = entries < most ? entries : most;
+    pull.run = 0;
+    atomic_store(&pull.state, IDLE);
+    store_carve(&pull.total, &at, entries);
+    store_carve(&pull.passing, &at, entries);
+    for (unsigned i = 0; i < VIEWS; i++)
+        pull.view[i] = (struct view){.entry = carve(&at, entries * sizeof(struct ep_entry)),
+                                     .high = carve(&at, entries * sizeof(uint32_t))};
+    atomic_store(&ep_pull, &pull_functions);
+    return 0;
+}
+
+void ep_pull_close(void)
+{
+    const struct ep_view_question detach = {.what = EP_VIEW_DETACH};
+    struct ep *ep = ep_hold();
+    const bool manual = ep && ep->config.flags & EP_MANUAL;
+
+    if (ep)
+        ep_release();
+    while (!manual && ep_view_ask(&detach) == -EBUSY) {
+    }
+    atomic_store(&ep_pull, NULL);
+}

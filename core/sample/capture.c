@@ -1,0 +1,167 @@
+/*
+ * Capture: unwinds the interrupted or calling thread of the service and writes one record into the ring. All of it runs
+ * in the signal handler or in a hook, and never blocks.
+ *
+ * Record: tid, info, value, for events three more words, the span if there is one, the time if there is a history, pc
+ * ... (EP_WORD_* in core/sample/ring.h). Record of residual CPU time: tid, ns.
+ *
+ *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
+ */
+#include "core/sample/capture.h"
+#include "core/sample/record.h"
+
+#include <errno.h>
+
+#define REST_WORDS (1 + EP_WIDE_WORDS)
+
+static __attribute__((noinline, hot)) int record(const struct record_args *args, const struct ep_registers *context)
+{
+    struct ep *ep = args->ep;
+    struct record record;
+    struct ep_stack stack;
+    int error = record_begin(args, context, &record, &stack);
+
+    if (error)
+        return error;
+    record_end(args, &record, &stack);
+    if (stack.quality == EP_STACK_CUT &&
+        (context->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
+        atomic_store_explicit(&ep->cut_seen, true, memory_order_relaxed);
+        record.wake = true;
+    }
+    record_tell(ep, record.wake, &stack);
+    return 0;
+}
+
+static __attribute__((noinline)) int record_timed(const struct record_args *args, const struct ep_registers *context)
+{
+    struct ep *ep = args->ep;
+    uint32_t faults = 0;
+    uint64_t start_ns = ep_timing_begin(ep, &faults);
+    int result = record(args, context);
+
+    if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
+        ep_collect_wake(ep);
+    if (start_ns && result == 0)
+        ep_timing_end(ep, start_ns, faults);
+    return result;
+}
+
+static inline int record_sample(const struct record_args *args, const struct ep_registers *context)
+{
+    bool timed = atomic_load_explicit(&args->ep->governor.to_time, memory_order_relaxed) != 0;
+
+    return timed ? record_timed(args, context) : record(args, context);
+}
+
+__attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns)
+{
+    if (!ep_hook_wants(EP_KIND_CPU) || (ep_capture_awaited && ep_capture_awaited(ep, context, tid, ns)))
+        return;
+    struct record_args args;
+    args.ep = ep;
+    args.work = ep_work_shown();
+    args.event = NULL;
+    args.value = ns;
+    args.tid = tid;
+    args.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
+    (void)record_sample(&args, context);
+}
+
+static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+                        uint32_t info, const struct ep_hook_event *event)
+{
+    const struct record_args args = {.ep = ep,
+                                     .work = work,
+                                     .event = event,
+                                     .value = event->value,
+                                     .tid = tid,
+                                     .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                             event->frame << EP_INFO_FRAME_SHIFT};
+    return record_sample(&args, context);
+}
+
+/* Its own frame comes on top of event->skip. */
+__attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
+{
+    struct ep *ep = ep_hold();
+    struct ep_registers context;
+    unsigned skip = event->skip;
+    uint32_t tid;
+
+    if (!ep)
+        return -ESRCH;
+    if (atomic_load(&ep_hook_kinds) == 0) { /* the profiler is stopping: nobody drains the ring any more */
+        ep_release();
+        return -ESRCH;
+    }
+    if (event->context) {
+        context = *event->context;
+        tid = ep_port_bounds(&context);
+    } else {
+        tid = ep_port_here(&context);
+        skip++;
+    }
+    int result = record_event(ep, ep_work_shown(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
+        ep_port_wake(&ep->collect_event);
+    ep_release();
+    return result;
+}
+
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+                    const struct ep_hook_event *event)
+{
+    (void)record_event(ep, work, context, tid, 0, event);
+}
+
+/* What only the history wants would not have been in a profile. */
+int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+{
+    if (!(atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind)))
+        (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
+    ep_collect_wake(ep);
+    return -ENOSPC;
+}
+
+/* end: the frame that shows it, or 0: the balance of residuals. */
+static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
+{
+    struct ep *ep = ep_hold();
+    const struct ep_record record = {.kind = EP_RECORD_REST, .end = end, .count = REST_WORDS};
+    bool wake = false;
+
+    if (!ep)
+        return;
+    if (tid == 0)
+        (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)rest_ns, memory_order_relaxed);
+    int at = ep_ring_reserve(&ep->ring, REST_WORDS, &wake);
+    if (at < 0) {
+        if (rest_ns > 0)
+            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
+    } else {
+        atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
+        store_word(&payload[0], tid);
+        store_wide(&payload[1], (uint64_t)rest_ns);
+        ep_ring_commit(&ep->ring, at, REST_WORDS, ep_ring_header(&record));
+    }
+    if (wake)
+        ep_collect_wake(ep);
+    ep_release();
+}
+
+void ep_thread_rest(uint32_t tid, int64_t rest_ns)
+{
+    record_rest(tid, rest_ns, EP_FRAME_NONE);
+}
+
+void ep_thread_missed(uint32_t tid, uint64_t missed_ns)
+{
+    record_rest(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
+}
+
+void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns)
+{
+    record_rest(tid, (int64_t)kernel_ns, EP_FRAME_KERNEL);
+}

@@ -1,0 +1,67 @@
+/*
+ * The interface of core/capture, which runs on the service's own threads.
+ *
+ * In: registers of a sample, or a hook's event. Out: one record in the ring. The threads' side of waits and tags is
+ * here too. Nothing here blocks.
+ */
+#ifndef EP_CAPTURE_H
+#define EP_CAPTURE_H
+
+#include "core/sample/profiler.h"
+
+/* Reads the pair that a set adds to its parent set. False: no such set. Context: any thread. */
+struct ep_tag_pair {
+    unsigned parent;
+    const char *key, *value;
+};
+bool ep_tags_pair(const struct ep_tags *tags, unsigned set, struct ep_tag_pair *pair);
+/* ep_tags_text: the text at a place below EP_TAG_STRINGS, "" if it is free. ep_tags_string: the place of a text that
+ * ep_tags_pair() returned. Context: any thread. */
+const char *ep_tags_text(const struct ep_tags *tags, unsigned place);
+unsigned ep_tags_string(const struct ep_tags *tags, const char *text);
+/* True if the key of the pair that `inner` adds appears again between `set` and `inner`, so that it hides this pair.
+ * Context: any thread. */
+bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
+
+/* The set that adds a pair to a set, without the limits of ep_tags_add(): for a copy of another table. 0: no room.
+ * Context: deliver. */
+unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,
+                      unsigned value_size);
+
+/* What ep_tags_add(), ep_work_set(), ep_tag_push() and ep_tag_pop() do. Those names are weak aliases, so that a program
+ * that publishes its threads' contexts (core/features/otel/threads.c) gets other definitions, and no other program pays
+ * for that. Context: any thread. */
+uint32_t ep_tags_extend(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
+void ep_work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
+int ep_tags_push(const char *key, const char *value);
+void ep_tags_pop(void);
+
+/* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+                    const struct ep_hook_event *event);
+
+/* Records a CPU sample with async parents. False: there are none, and nothing is recorded. Not linked into programs
+ * without a runtime that knows them (core/sample/awaited.c). Context: signal. */
+__attribute__((weak)) bool ep_capture_awaited(struct ep *ep, const struct ep_registers *context, uint32_t tid,
+                                              uint64_t ns);
+
+/* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
+ * page faults so far, for ep_timing_end(). Context: signal. */
+uint64_t ep_timing_begin(struct ep *ep, uint32_t *faults);
+void ep_timing_end(struct ep *ep, uint64_t start_ns, uint32_t faults);
+
+/* Returns the thread's tag set; *span: whether the ids in *work are valid. Context: signal. */
+static inline unsigned ep_work_read(const struct ep *ep, const struct ep_work *work, bool *span)
+{
+    bool whole = (atomic_load_explicit(&work->guard, memory_order_relaxed) & 1) == 0;
+
+    *span = whole && (work->span_id | work->trace_high | work->trace_low) != 0;
+    return whole && work->run == ep->run ? work->tags : 0;
+}
+
+/* ep_governor.timed has the number of timed samples in these low bits and their ns above them. */
+#define EP_TIMED_BITS 16
+/* CPU time of hooks that took no sample, of all runs of the profiler, in ns. */
+extern _Atomic uint64_t ep_hooks_ns;
+
+#endif

@@ -1,0 +1,365 @@
+/*
+ * The interface of core/state: struct ep, which is the profiler, and the rules for using it.
+ *
+ * struct ep is at the start of the caller's memory; layout.c divides the rest. Handlers use only members that are
+ * atomic or written before the profiler is published. This room contains no other logic: it holds shared state, counts,
+ * and keeps the memory valid for the threads that hold the profiler (running.c).
+ */
+#ifndef EP_STATE_PROFILER_H
+#define EP_STATE_PROFILER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <edgeprof/options.h>
+#include "core/profile/labels.h"
+#include "core/profile/outbox.h"
+#include "core/sample/ring.h"
+#include "core/sample/tags.h"
+#include "core/profile/tree.h"
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
+#include "core/unwind/unwind.h"
+#include <edgeprof/port_calls.h>
+#include <edgeprof/transport.h>
+
+#if EP_MAX_DEPTH < 8 || EP_MAX_DEPTH > 512
+#error "EP_MAX_DEPTH must be 8..512"
+#endif
+#if EP_MAX_THREADS < 4 || EP_MAX_THREADS > 4096
+#error "EP_MAX_THREADS must be 4..4096"
+#endif
+#if EP_MAX_MODULES < 4 || EP_MAX_MODULES > 1024
+#error "EP_MAX_MODULES must be 4..1024"
+#endif
+#if EP_RULE_CACHE < 64 || EP_RULE_CACHE > 65536 || (EP_RULE_CACHE & (EP_RULE_CACHE - 1)) != 0
+#error "EP_RULE_CACHE must be a power of two, 64..65536"
+#endif
+#if EP_RULE_CACHE < 1024 && UINTPTR_MAX > 0xffffffffu
+#error "EP_RULE_CACHE must be at least 1024 on 64 bits: the bits of an address that an entry keeps would not do"
+#endif
+
+/* A thread that has waited. */
+struct ep_waiter {
+    atomic_uint tid;               /* 0: free */
+    atomic_uintptr_t work;         /* address of its struct ep_work, 0: not yet known */
+    _Atomic uint64_t accounted_ns; /* its open wait is charged up to here */
+    atomic_uintptr_t unwanted;     /* return address that marked its last wait as unwanted; 0: none */
+};
+
+/* What was given up, from what hurts least on. */
+enum ep_detail { EP_DETAIL_ALL, EP_DETAIL_CONTEXTS, EP_DETAIL_ADDRESSES, EP_DETAIL_FRAMES };
+
+enum ep_counter {
+    EP_COUNT_SAMPLES,
+    EP_COUNT_WEIGHT_NS,
+    EP_COUNT_EXACT, /* + enum ep_quality */
+    EP_COUNT_GAP,
+    EP_COUNT_CUT,
+    EP_COUNT_THREAD_EXIT_NS,
+    EP_COUNT_RULE_HITS,
+    EP_COUNT_RULE_MISSES,
+    EP_COUNT_MESSAGES,
+    EP_COUNT_MESSAGE_BYTES,
+    EP_COUNT_DELIVERED,
+    EP_COUNT_DELIVERED_BYTES,
+    EP_COUNT_DELIVERY_FAILURES,
+    EP_COUNT_INTERVALS_MERGED,
+    EP_COUNT_COLLECT_CPU_NS,
+    EP_COUNT_DELIVER_CPU_NS,
+    EP_COUNT_WAKEUPS,
+    EP_COUNT_HANDLER_NS,
+    EP_COUNT_COST_PPM,
+    EP_COUNT_STRETCH_PCT,
+    EP_COUNT_STRETCHES,
+    EP_COUNT_SPOOLED,
+    EP_COUNT_REPLAYED,
+    EP_COUNT_SPOOL_MESSAGES,
+    EP_COUNT_SPOOL_BYTES,
+    EP_COUNT_SPOOL_WRITTEN,
+    EP_COUNT_SPOOL_ERROR,
+    EP_COUNT_UNSAMPLED_NS,
+    EP_COUNT_EARLY,
+    EP_COUNT_DEGRADED, /* + enum ep_detail - 1 */
+    EP_COUNT_DEGRADED_LAST = EP_COUNT_DEGRADED + 2,
+    EP_COUNT_TIMED,
+    EP_COUNT_TIMED_FAULTS,
+    EP_COUNT_SPOOL_DAMAGED,
+    EP_COUNT_SPOOL_DAMAGED_BYTES,
+    EP_COUNT_CLOCK_ERROR,
+    EP_COUNT_UNANSWERED,
+    EP_COUNT_THREADS, /* from here on 32 bits in struct ep_stats */
+    EP_COUNT_TREE_NODES,
+    EP_COUNTERS
+};
+
+/* One of the first threads of a reason; its name is read repeatedly until it ends. */
+struct ep_unsampled_thread {
+    atomic_uint tid; /* 0: none; UINT32_MAX: it has ended */
+    _Atomic uint64_t name[2];
+};
+
+struct ep_unsampled_reason {
+    atomic_int error;
+    _Atomic uint64_t limit;
+    struct ep_unsampled_thread thread[3];
+};
+
+/* The factor by which periods are longer than the level's, in 16ths. */
+#define EP_STRETCH_NONE 16u
+#define EP_STRETCH_MOST 1024u
+
+/* Costs in 1024 ns of CPU time: of the process; of profiling, the part proportional to the number of samples, and
+ * the other part; and, in 16ths, what the samples would have cost without stretch. Meters are the raw readings. */
+enum ep_meter {
+    EP_METER_PROCESS,
+    EP_METER_OWN,
+    EP_METER_DRAIN,
+    EP_METER_EVENTS,
+    EP_METER_TICKS,
+    EP_METER_HOOKS,
+    EP_METERS
+};
+enum ep_cost { EP_COST_CPU, EP_COST_SAMPLES, EP_COST_OTHER, EP_COST_DEMAND, EP_COSTS };
+
+struct ep_governor {
+    atomic_uint to_time;                /* number of next samples to be timed */
+    _Atomic uint64_t timed;             /* number of timed samples (bits 0-15) and their total ns */
+    uint32_t stretch;                   /* in 16ths; this and all below belongs to the collect thread */
+    uint64_t minute[EP_COSTS];          /* sums over about the last minute */
+    uint64_t event_ns;                  /* mean cost of a sample in the handler or hook */
+    unsigned untimed;                   /* records since to_time was last set */
+    uint64_t events, drain_ns;          /* records taken from the ring, and the CPU time for that */
+    uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
+};
+
+/* Events of kinds with a limit per second (core/collect/rates.c). */
+enum { EP_RATE_ALLOC, EP_RATE_EXCEPTION, EP_RATE_WAIT, EP_RATES };
+
+struct ep_rate {
+    uint32_t distance; /* between samples, without stretch */
+    uint32_t events;   /* in the current window; this and volume: of all events that distance has an effect on */
+    uint32_t check_at; /* the number of events that is a burst's next check; 0: not yet known */
+    uint64_t volume;
+    uint64_t since_ns; /* begin of the window */
+};
+
+/* A hook wakes the collect thread after this many events, so that a burst does not fill a large ring. */
+#define EP_EVENTS_UNSEEN 64u
+
+struct ep_rates {
+    atomic_uint unseen; /* events recorded since the ring was last drained; the others belong to the collect thread */
+    struct ep_rate rate[EP_RATES];
+};
+
+/* The outermost frames of the stack that was added last, and their nodes: the next stack often shares them. Whoever
+ * changes ids of nodes or ep->detail sets depth to 0. */
+#define EP_PATH_FRAMES 32u
+struct ep_path {
+    unsigned depth;   /* 0: none */
+    unsigned end;     /* ep_record.end */
+    unsigned modules; /* number of modules: an address may belong to a new one */
+    uintptr_t pc[EP_PATH_FRAMES];
+    uint16_t node[EP_PATH_FRAMES];
+};
+
+/* What the periods were last set from. */
+struct ep_applied {
+    uint32_t kinds, period_ns, stretch;
+};
+
+/* A receiver does not know the segment of queued messages: they become a new one. Its dictionary leaves before them, in
+ * parts (core/collect/restart.c). The deliver thread asks, and waits until it is done, but for sending parts. */
+enum ep_restart_state {
+    EP_RESTART_NONE,
+    EP_RESTART_ASKED,
+    EP_RESTART_PART, /* to be sent: the deliver thread's turn; all others: the collect thread's */
+    EP_RESTART_SENT,
+    EP_RESTART_FAILED, /* cannot be repaired: drop the messages */
+};
+
+struct ep_restart {
+    atomic_uint state;
+    uint64_t of;   /* segment of the queued messages */
+    bool optional; /* if it fails, the messages stay as they are */
+    uint64_t as;   /* the new one; this and the next belong to the collect thread */
+    unsigned at;   /* the dictionary's part before this is sent: nodes, then tag sets */
+    const struct ep_box_header *part;
+};
+
+struct ep {
+    struct ep_config config; /* strings point into `strings` */
+    char strings[EP_STRINGS_BYTES];
+    struct ep_identity identity;
+    atomic_uint level;     /* enum ep_level */
+    atomic_uint period_ns; /* of CPU samples, as set by level or rate */
+    uint64_t interval_ns;
+    uint32_t memory_used;
+    uint64_t started_ns;
+
+    /* signal path: what each sample reads is in one cache line */
+    _Alignas(64) struct ep_ring ring;
+    uint32_t run; /* identifies this run of the profiler; never 0 */
+    atomic_uint rule_misses;
+    atomic_bool cut_seen;    /* by a handler: perhaps the code of a new module */
+    atomic_bool parked;      /* the two threads are not started yet */
+    atomic_bool threads_run; /* they were started: their end can be waited for */
+    struct ep_governor governor;
+    struct ep_rates rates;
+    atomic_uint lost_samples; /* samples lost since the last round because the ring was full */
+    _Atomic uint64_t lost_value[EP_KINDS];
+    atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
+    _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
+
+    /* collect */
+    struct ep_event collect_event;
+    uint64_t frames, misses; /* not yet counted as rule hits: frames - misses */
+    struct ep_tree tree;
+    struct ep_labels labels;
+    uint64_t interval_start_ns, interval_due_ns; /* start: of what is in the tree */
+    uint64_t next_scan_ns, scan_pause_ns;
+    unsigned detail, depth_limit; /* enum ep_detail, and of stacks; until the interval is encoded */
+    bool interval_open;           /* for a converter: what is encoded now is not the interval's end */
+    bool interval_promised;       /* likewise, what was encoded last */
+    uint32_t period_applied_ns;   /* of CPU samples */
+    uint32_t timers_ns;           /* period of the port's timers; 0: no CPU samples */
+    struct ep_applied applied;
+    uint32_t kinds; /* enabled kinds; equals ep_hook_kinds until stop */
+    int64_t rest_balance_ns;
+    uint64_t segment;
+    uint32_t sequence;
+    uint32_t message_bytes;  /* the largest message that delivery takes */
+    unsigned nodes_declared; /* tree nodes already sent in this segment */
+    unsigned module_hint;
+    struct ep_path path;
+    _Atomic(const struct ep_snapshot *) snapshot; /* NULL: none was requested yet */
+    atomic_uint snapshot_asked;                   /* EP_SNAPSHOT_PUSH, _PULL */
+    unsigned snapshot_for;                        /* the same, for the dump in progress */
+    uint64_t snapshot_next_ns;                    /* time of the next try; 0: no dump in progress */
+    atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
+    atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
+    _Atomic uint64_t stale_segment;               /* must not go on; 0: none. Set by the deliver thread */
+    uint64_t resume_at_ns;                        /* uptime; parked threads start then at the latest */
+
+    /* between them */
+    struct ep_outbox outbox;
+    struct ep_restart restart;
+    _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be added to the next profile */
+
+    /* deliver */
+    struct ep_event deliver_event;
+    const struct ep_transport *transport;
+    struct ep_target target;
+    uint64_t backoff_ns, send_more_ns; /* send_more_ns: what a send may take beyond EP_SEND_FIRST_NS */
+    _Atomic uint64_t retry_at_ns;      /* reset by ep_stop() */
+    _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
+    _Atomic uint64_t
+        stop_send_ns; /* with a spool, while stopping: no sending after this; stored before stop_deadline_ns */
+    struct ep_deadline send_deadline; /* of the message being sent */
+    atomic_int last_error;
+    atomic_uint last_status; /* of HTTP */
+
+    _Atomic uint64_t counter[EP_COUNTERS];
+    _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
+    _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
+
+    struct ep_unsampled_reason unsampled[EP_UNSAMPLED];
+
+    /* Large members come last: access to members near the start takes shorter code. */
+    struct ep_unwinder unwinder;
+    struct ep_tags tags;
+    struct ep_waiter waiter[EP_MAX_THREADS];
+    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* tag sets already sent in this segment */
+    _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
+    _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
+};
+
+extern _Atomic(struct ep *) ep_current;
+
+/* ep->run of the running profiler, 0 when none runs; readable without holding it. */
+extern atomic_uint ep_run;
+
+/* The running profiler or NULL, for edgeprof's own threads, start and stop. A thread of the service calls ep_hold()
+ * instead and passes the pointer on. Context: init, collect, deliver. */
+static inline struct ep *ep_running(void)
+{
+    return atomic_load_explicit(&ep_current, memory_order_acquire);
+}
+
+/* The collect thread's functions for waits. A program in which no thread waits does not link them. Context: collect. */
+struct ep_waits {
+    void (*charge)(struct ep *ep); /* records waits that are still open */
+    /* Replaces EP_FRAME_BY_CALLER by the frame of the wait's class. False: ignore the record. */
+    bool (*classify)(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+    /* True if pc is in a hook, so that what it has called was edgeprof's work. */
+    bool (*is_hook)(const struct ep *ep, uintptr_t pc);
+    void (*reconsider)(struct ep *ep); /* call it after a change of kinds: forgets which waits were unwanted */
+};
+/* NULL: no thread has waited yet. */
+extern _Atomic(const struct ep_waits *) ep_waits;
+/* Implemented by core/features/waits/open_waits.c. */
+extern const struct ep_waits ep_open_waits;
+
+/* Makes it the running profiler; NULL: none runs. Context: init. */
+void ep_publish(struct ep *ep);
+
+/* For the child of a fork(): no profiler runs and no thread holds one. Context: init. */
+void ep_running_forget(void);
+
+/* True if a thread is between ep_hold() and ep_release(). Context: init. */
+bool ep_held(void);
+
+/* Between ep_hold() and ep_release() the profiler's memory stays valid. ep_hold() returns NULL when no profiler
+ * runs; then do not call ep_release(). Context: signal. */
+struct ep *ep_hold(void);
+void ep_release(void);
+
+/* Add to a counter, or to the losses of a reason. Context: any thread. */
+void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
+void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);
+
+/* Adds to a kind's totals. Context: collect. */
+void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t value);
+
+/* Sets ep_start_error() to a, b and c joined, or to why; returns error. Context: init. */
+int ep_complain(int error, const char *a, const char *b, const char *c);
+int ep_refuse(int error, const char *why);
+
+#define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
+
+/* True if parked threads are needed: the ring is nearly full, or a message is due. Context: signal. */
+bool ep_threads_due(const struct ep *ep);
+
+/* Starts parked threads. Returns 0, also if they run already, or a negative errno value. Context: signal. */
+int ep_threads_resume(struct ep *ep);
+
+/* Wakes the collect thread, and starts it if it is parked. Context: signal. */
+void ep_collect_wake(struct ep *ep);
+
+/* Number of samples that are timed while threads are parked: more than the ring holds. */
+#define EP_PARKED_SAMPLES 4096u
+
+/* Reads the first pair of "key=value,key=value". Returns the text behind it, NULL at the end or (*error) if it is
+ * malformed. Context: any thread. */
+struct ep_tag {
+    const char *key, *value;
+    unsigned key_size, value_size;
+};
+const char *ep_tag_next(const char *text, struct ep_tag *tag, bool *error);
+
+/* The number of characters at the start of the text that form a key. Context: any thread. */
+unsigned ep_tag_key_size(const char *text);
+
+/* The name of a special frame, such as "[truncated]". Context: any thread. */
+const char *ep_special_name(unsigned frame);
+
+/* The index of a reason in the `unsampled` tables; EP_UNSAMPLED for any other reason. Context: any thread. */
+unsigned ep_unsampled_index(unsigned reason);
+/* Reads the unsampled threads' names again, and publishes their CPU time. Context: collect. */
+void ep_unsampled_look(struct ep *ep);
+/* Copies what is known about the reason at that index. Context: any thread. */
+void ep_unsampled_read(struct ep *ep, unsigned index, struct ep_unsampled *unsampled);
+
+#endif
