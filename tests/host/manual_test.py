@@ -21,15 +21,8 @@ def output(*command, **options):
 # ---- the program ----
 
 def real_commands():
-    """The names in main.c's table."""
-    table = re.search(r"commands\[\] = \{(.*?)\};", (REPOSITORY / "tools/cmd/main.c").read_text(), re.S)[1]
-    return re.findall(r'\{"([a-z-]+)", ', table)
-
-
-def real_options():
-    """{name: has a value} of options.c."""
-    text = (REPOSITORY / "tools/cmd/options.c").read_text()
-    return {name: kind == "required" for name, kind in re.findall(r'\{"([a-z-]+)", (no|required)_argument', text)}
+    """The names in commands.def."""
+    return re.findall(r'^ET_COMMAND\(\w+, \w+, "([a-z-]+)"', (REPOSITORY / "tools/cmd/commands.def").read_text(), re.M)
 
 
 of_each_command = pytest.mark.parametrize("command", real_commands())
@@ -49,6 +42,26 @@ def place(tmp_path_factory):
     for name in ("a.db", "a b.db", "b.db"):
         (folder / name).write_text("")
     return folder
+
+
+@pytest.fixture(scope="module")
+def table(shipped):
+    """{command: {--option: what its argument is called, "" for none}} of `edgeprof --describe`"""
+    found = {}
+    for line in output(shipped, "--describe").stdout.splitlines():
+        row, *fields = line.split("\t")
+        if row == "command":
+            command = found[fields[0]] = {}
+        elif row == "option":
+            assert fields[0] not in command, f"{line}: two rows are of one command"
+            command[fields[0]] = fields[2]
+    return found
+
+
+@pytest.fixture(scope="module")
+def real_options(table):
+    """{name: has a value}, of all commands"""
+    return {name.removeprefix("--"): argument != "" for options in table.values() for name, argument in options.items()}
 
 
 def help_options(text):
@@ -74,17 +87,27 @@ def test_help_names_every_command(shipped):
 
 
 @of_each_command
-def test_help_names_every_option(shipped, texts, place, command):
+def test_help_names_every_option(shipped, texts, place, real_options, command):
     def takes(name, valued):
         """Whether the command knows the option: asked in a way that ends before it does anything."""
         line = [shipped, command, "--" + name] + ([] if valued else ["--no-such-option"])
         return f"unknown option --{name};" not in output(*line, cwd=place).stderr
     described = help_options(texts[command])
-    for name, valued in real_options().items():
+    for name, valued in real_options.items():
         prefix = any(option.startswith("--" + name) for option in described)
         if name != "help" and ("--" + name in described or not prefix):  # getopt takes a unique beginning
             assert ("--" + name in described) == takes(name, valued), f"its help and --{name}"
-    assert [option for option in described if option[2:] not in real_options()] == []
+    assert [option for option in described if option[2:] not in real_options] == []
+
+
+@of_each_command
+def test_an_option_takes_the_value_that_its_help_shows(shipped, texts, table, place, command):
+    assert set(table[command]) == help_options(texts[command])
+    for option, argument in table[command].items():
+        assert re.search(rf"^  (-\w, )?{option}{' ' + re.escape(argument) if argument else ''}(  |$)", texts[command], re.M), option
+        refused = output(shipped, command, option, cwd=place).stderr if argument else output(shipped, command, option + "=1").stderr
+        assert ("missing value" in refused) == (argument != ""), option
+        assert argument or "unknown option" in refused, option
 
 
 # ---- the manual page ----
@@ -147,7 +170,7 @@ def test_bash_offers_commands(bash, texts):
 
 @of_each_command
 def test_bash_offers_options(bash, texts, command):
-    assert set(bash(command, "--")) - {"--"} == help_options(texts[command]) | {"--help"}
+    assert set(bash(command, "--")) - {"--"} == help_options(texts[command]) 
 
 
 @pytest.mark.parametrize("words, wanted", [
@@ -261,7 +284,7 @@ def test_zsh_offers_commands(zsh, texts):
 
 @of_each_command
 def test_zsh_offers_options(zsh, texts, command):
-    assert {word for word in zsh(f"{command} --") if word.startswith("--")} == help_options(texts[command]) | {"--help"}
+    assert {word for word in zsh(f"{command} --") if word.startswith("--")} == help_options(texts[command]) 
 
 
 @pytest.mark.parametrize("typed, wanted", [("top --kind l", {"lock", "live"}), ("top --kind=l", {"lock", "live"}), ("level h", {"high"}),

@@ -7,20 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: edgeprof backup [--db FILE] -o COPY\n"
-    "\n"
-    "Copies the database, even while `edgeprof serve` writes to it. The copy contains all that was committed when it "
-    "began.\n"
-    "COPY is replaced only when the new copy is complete, checked and synced. A database of a newer edgeprof is "
-    "refused.\n"
-    "\n"
-    "  --db FILE           the database (./edgeprof.db)\n"
-    "  -o, --output FILE   the copy; it takes about as much space as FILE\n"
-    "  --help\n"
-    "\n"
-    "To restore: stop `serve`, remove FILE, FILE-wal and FILE-shm, copy COPY to FILE, start `serve`.\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage\n";
+const struct et_help et_help_backup = {
+    .usage = "[--db FILE] -o COPY",
+    .about = "Copies the database, even while `edgeprof serve` writes to it. The copy contains all that was committed "
+             "when it began. COPY is replaced only when the new copy is complete, checked and synced. A database of a "
+             "newer edgeprof is refused.",
+    .end = "To restore: stop `serve`, remove FILE, FILE-wal and FILE-shm, copy COPY to FILE, start `serve`.\n"
+           "\n"
+           "exit codes: 0 done, 1 failed, 2 wrong usage",
+    .words = "",
+};
 
 static int run_backup(const char *from, const char *to)
 {
@@ -41,7 +37,7 @@ static int run_backup(const char *from, const char *to)
 int et_cmd_backup(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "do", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -6,7 +6,6 @@
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
 #include "tools/formats/compact.h"
-#include "tools/cmd/help.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,20 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof cat [options] FILE\n"
-    "\n"
-    "Reads a file of compact or pprof messages, each after its length (4 bytes, little-endian), or one bare message:\n"
-    "the files of a file:// endpoint, and any pprof file, gzipped or not. FILE - is standard input. Without options "
-    "it\n"
-    "prints the messages as text.\n"
-    "\n"
-    "  --pprof FILE        merge all profiles into one gzipped pprof\n"
-    "  --folded            merge all profiles, one stack per line, \"root;caller;leaf value\"\n"
-    "  --kind KIND, --value VALUE, --label KEY=VALUE, --group-by KEY   as for `edgeprof top`\n" ET_SYMBOLS_HELP
-    "  --help\n"
-    "\n"
-    "exit codes: 0 done, 1 unreadable or malformed (valid messages are printed), 2 wrong usage, 3 no profile\n";
+const struct et_help et_help_cat = {
+    .usage = "[options] FILE",
+    .about = "Reads a file of compact or pprof messages, each after its length (4 bytes, little-endian), or one bare "
+             "message: the files of a file:// endpoint, and any pprof file, gzipped or not. FILE - is standard input. "
+             "Without options it prints the messages as text.",
+    .end = "exit codes: 0 done, 1 unreadable or malformed (valid messages are printed), 2 wrong usage, 3 no profile",
+};
 
 /* ---- as text ---- */
 
@@ -293,7 +285,7 @@ static int print_converted(const struct et_options *options, const char *path, c
 int et_cmd_cat(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "pckVAG", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -1,28 +1,54 @@
-/* The commands of edgeprof. Each receives its own name in argv[0] and returns an exit code. */
+/* The commands of edgeprof. */
 #ifndef ET_COMMANDS_H
 #define ET_COMMANDS_H
 
-int et_cmd_serve(int argc, char **argv);
-int et_cmd_top(int argc, char **argv);
-int et_cmd_flame(int argc, char **argv);
-int et_cmd_cat(int argc, char **argv);
-int et_cmd_crashes(int argc, char **argv);
-int et_cmd_incidents(int argc, char **argv);
-int et_cmd_incident(int argc, char **argv);
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The texts of a command's --help around its options. A line that begins with a blank is printed as it is, others are
+ * wrapped. */
+struct et_help {
+    const char *usage; /* what follows "edgeprof NAME", one line a form */
+    const char *about, *end;
+    const char *words;   /* words that may follow the command, for completion; NULL: files */
+    bool before_command; /* another command line follows: the options end at the first other argument */
+};
+
+struct et_command {
+    const char *name; /* NULL: a heading of `edgeprof --help`, summary is its text */
+    const char *summary;
+    uint32_t bit;                      /* in struct et_option */
+    int (*run)(int argc, char **argv); /* receives its own name in argv[0]; returns an exit code */
+    const struct et_help *help;
+};
+
+extern const struct et_command et_commands[];
+extern const size_t et_command_count;
+
+/* NULL: no command has the name. */
+const struct et_command *et_command_named(const char *name);
+
+#define ET_COMMAND_HEADING(text)
+#define ET_COMMAND(id, run, name, summary) ET_NUMBER_##id,
+enum {
+#include "tools/cmd/commands.def"
+};
+#undef ET_COMMAND
+#define ET_COMMAND(id, run, name, summary) ET_BIT_##id = 1 << ET_NUMBER_##id,
+enum {
+#include "tools/cmd/commands.def"
+};
+#undef ET_COMMAND
+#define ET_COMMAND(id, run, name, summary)                                                                             \
+    int run(int argc, char **argv);                                                                                    \
+    extern const struct et_help et_help_##id;
+#include "tools/cmd/commands.def"
+#undef ET_COMMAND
+#undef ET_COMMAND_HEADING
 
 /* Triggers an incident in the service with that control endpoint; at: NULL: EDGEPROF_CONTROL. Returns an exit code. */
 int et_control_incident(const char *at, const char *name);
-int et_cmd_export(int argc, char **argv);
-int et_cmd_symbols(int argc, char **argv);
-int et_cmd_symbolize(int argc, char **argv);
-int et_cmd_backup(int argc, char **argv);
-int et_cmd_watch(int argc, char **argv);
-int et_cmd_query(int argc, char **argv); /* and devices */
-int et_cmd_diff(int argc, char **argv);
-int et_cmd_leaks(int argc, char **argv);
-int et_cmd_verdict(int argc, char **argv);
-int et_cmd_run(int argc, char **argv);
-int et_cmd_control(int argc, char **argv); /* status, level, kinds, threads, tasks */
 
 /* ---- common parts ---- */
 

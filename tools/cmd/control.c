@@ -18,47 +18,53 @@
 
 #define ANSWER_MOST 65536u
 
-#define AT_HELP                                                                                                        \
-    "  --at WHERE          the service's control endpoint: /path or unix:/path of its socket, or its port on\n"        \
-    "                      127.0.0.1; default: $EDGEPROF_CONTROL\n"                                                    \
-    "\n"                                                                                                               \
+#define CONTROL_END                                                                                                    \
     "The service opens the endpoint that its own EDGEPROF_CONTROL names. EDGEPROF_CONTROL_TOKEN has the token.\n"      \
     "\n"                                                                                                               \
-    "exit codes: 0 done, 1 failed, 2 wrong usage\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage"
 
-static const struct {
-    const char *name, *help;
-} actions[] = {
-    {"status", "usage: edgeprof status [--at WHERE] [--json]\n"
-               "\n"
-               "Prints the level, the enabled kinds, the cost of profiling, losses, and threads that are not sampled, "
-               "with reasons.\n"
-               "\n"
-               "  --json              the service's complete answer as JSON\n" AT_HELP},
-    {"level", "usage: edgeprof level [--at WHERE] low|medium|high\n"
-              "\n"
-              "Sets the service's preset for sampling rate and kinds.\n"
-              "\n" AT_HELP},
-    {"kinds", "usage: edgeprof kinds [--at WHERE] KIND[,KIND...]\n"
-              "       edgeprof kinds [--at WHERE] (on|off) KIND[,KIND...] ...\n"
-              "\n"
-              "Sets the kinds that the service collects: exactly these, or enables (on) or disables (off) some.\n"
-              "Kinds: cpu, wait, lock, alloc, live, exception, gc, thread and heap.\n"
-              "\n" AT_HELP},
-    {"threads", "usage: edgeprof threads [--at WHERE]\n"
-                "\n"
-                "Makes the service capture a stack of every thread and send it as a profile of kind thread.\n"
-                "\n" AT_HELP},
-    {"tasks", "usage: edgeprof tasks [--at WHERE]\n"
-              "\n"
-              "Lists what the pending async methods of a .NET service (NativeAOT) wait for, at this moment: a line for "
-              "each\n"
-              "chain of methods that wait for each other, with the number of such chains, as in\n"
-              "\n"
-              "       123  Orders.Db.ReadAsync <- Orders.Pricing.SumAsync <- Orders.Api.Checkout\n"
-              "\n"
-              "The service makes a full garbage collection for it. The first line says how long it stood still.\n"
-              "\n" AT_HELP},
+const struct et_help et_help_status = {
+    .usage = "[--at WHERE] [--json]",
+    .about = "Prints the level, the enabled kinds, the cost of profiling, losses, and threads that are not sampled, "
+             "with reasons.",
+    .end = CONTROL_END,
+    .words = "",
+};
+
+const struct et_help et_help_level = {
+    .usage = "[--at WHERE] low|medium|high",
+    .about = "Sets the service's preset for sampling rate and kinds.",
+    .end = CONTROL_END,
+    .words = "low medium high",
+};
+
+const struct et_help et_help_kinds = {
+    .usage = "[--at WHERE] KIND[,KIND...]\n"
+             "[--at WHERE] (on|off) KIND[,KIND...] ...",
+    .about = "Sets the kinds that the service collects: exactly these, or enables (on) or disables (off) some.\n"
+             "\n"
+             "The kinds are cpu, wait, lock, alloc, live, exception, gc, thread and heap.",
+    .end = CONTROL_END,
+    .words = "on off",
+};
+
+const struct et_help et_help_threads = {
+    .usage = "[--at WHERE]",
+    .about = "Makes the service capture a stack of every thread and send it as a profile of kind thread.",
+    .end = CONTROL_END,
+    .words = "",
+};
+
+const struct et_help et_help_tasks = {
+    .usage = "[--at WHERE]",
+    .about = "Lists what the pending async methods of a .NET service (NativeAOT) wait for, at this moment: a line for "
+             "each chain of methods that wait for each other, with the number of such chains, as in\n"
+             "\n"
+             "       123  Orders.Db.ReadAsync <- Orders.Pricing.SumAsync <- Orders.Api.Checkout\n"
+             "\n"
+             "The service makes a full garbage collection for it. The first line says how long it stood still.",
+    .end = CONTROL_END,
+    .words = "",
 };
 
 /* ---- request paths ---- */
@@ -497,11 +503,7 @@ int et_cmd_control(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf target = {0};
-    size_t action = 0;
-    while (strcmp(actions[action].name, argv[0]) != 0) {
-        action++;
-    }
-    int code = et_options_parse(argc, argv, action ? "a" : "aj", actions[action].help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -3,7 +3,6 @@
  * JSON of /api/crashes, which is printed as text.
  */
 #include "tools/cmd/commands.h"
-#include "tools/cmd/help.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/crash.h"
 #include "tools/lib/progress.h"
@@ -14,30 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-static const char help[] =
-    "usage: edgeprof crashes [options] [FILE]\n"
-    "\n"
-    "Prints the crashes of programs: signal, registers and the stack, symbolized. Crashes that look alike are one "
-    "group:\n"
-    "the same service, reason and innermost functions; the last one is shown. Runs that ended without a record "
-    "(killed,\n"
-    "out of memory, power loss) appear, too. FILE has compact messages, as a file:// endpoint writes them; - is "
-    "standard\n"
-    "input. Without FILE the database of `edgeprof serve` is read, or a server.\n"
-    "\n"
-    "  --per-thread        the stacks of all threads\n"
-    "  --json              as JSON: the answer of /api/crashes, with every crash\n"
-    "  --db FILE           read this database (./edgeprof.db)\n"
-    "  --url URL           query this server instead, http or https\n"
-    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"
-    "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
-    "  --service NAME      only of this service; also 'NAME{key=\"value\"}', but not with FILE\n"
-    "  --tag KEY=VALUE     only of processes with this tag; repeatable; not with FILE\n"
-    "  --last TIME         only what came in the last 90s, 10m, 2h, 7d; not with FILE\n"
-    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z; not with FILE\n" ET_SYMBOLS_HELP
-    "  --help\n"
-    "\n"
-    "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no crash\n";
+const struct et_help et_help_crashes = {
+    .usage = "[options] [FILE]",
+    .about =
+        "Prints the crashes of programs: signal, registers and the stack, symbolized. Crashes that look alike are one "
+        "group: the same service, reason and innermost functions; the last one is shown. Runs that ended without a "
+        "record (killed, out of memory, power loss) appear, too. FILE has compact messages, as a file:// endpoint "
+        "writes them; - is standard input. Without FILE the database of `edgeprof serve` is read, or a server.",
+    .end = "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no crash",
+};
 
 /* ---- sources ---- */
 
@@ -237,7 +221,7 @@ int et_cmd_crashes(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf json = {0};
-    int code = et_options_parse(argc, argv, "uKCstfFLdj0" ET_TAKES_SYMBOLS, help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -11,34 +11,22 @@
 #include "tools/lib/progress.h"
 #include "tools/profile/regression.h"
 #include "tools/store/query_builder.h"
-#include "tools/cmd/help.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof diff [--baseline SELECTOR] [--baseline-from T] [--baseline-to T] [options]\n"
-    "       edgeprof diff [options] BASELINE-FILE [FILE]\n"
-    "\n"
-    "Compares a profile with a baseline: each function's share of the total, before and after. FILEs are pprof or\n"
-    "compact files. With one FILE, the other side comes from --db or --url and the options.\n"
-    "\n"
-    "  --baseline SELECTOR the baseline, in the form of --service ({version=\"1.2\"}: same service)\n"
-    "  --baseline-from T   begin of the baseline; with --baseline too; as --from\n"
-    "  --baseline-to T     end of the baseline\n"
-    "  --threshold N%      a significant change above N % is a regression; see exit codes\n"
-    "  --function NAME     check the share of this function with its callees; repeatable\n"
-    "  --per-function      check every function's own share\n"
-    "  --granularity WORD  function or line; line: a row for each line, \"function file:line\"; --function takes this "
-    "name\n"
-    "  -n, --rows N        maximum number of functions or lines, largest change first (20)\n"
-    "  --json              as JSON\n" ET_QUERY_HELP "\n"
-    "Without --function and --per-function, --threshold checks the total per second of process run time.\n"
-    "\n"
-    "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 no baseline;\n"
-    "6 too few samples to decide; the message says how many are needed\n";
+const struct et_help et_help_diff = {
+    .usage = "[--baseline SELECTOR] [--baseline-from T] [--baseline-to T] [options]\n"
+             "[options] BASELINE-FILE [FILE]",
+    .about = "Compares a profile with a baseline: each function's share of the total, before and after. FILEs are "
+             "pprof or compact files. With one FILE, the other side comes from --db or --url and the options.",
+    .end = "Without --function and --per-function, --threshold checks the total per second of process run time.\n"
+           "\n"
+           "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 no "
+           "baseline; 6 too few samples to decide; the message says how many are needed",
+};
 
 struct diff_input {
     struct et_profile *profile;
@@ -420,7 +408,7 @@ int et_cmd_diff(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf out = {0};
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "njbyYHNWg", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -2,23 +2,15 @@
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
-#include "tools/cmd/help.h"
 
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof export [--format FORMAT] [-o FILE]... [options]\n"
-    "\n"
-    "Writes one profile to one or several files.\n"
-    "\n"
-    "  -o, --output FILE   format by ending: " ET_ENDINGS ";\n"
-    "                      repeatable; - is standard output\n"
-    "  --format FORMAT     " ET_FORMATS "; overrides the ending; without -o to standard output\n"
-    "  --pprof FILE        gzipped pprof with names, for `go tool pprof` and others\n"
-    "  --folded            one stack per line on standard output, \"root;caller;leaf value\"\n"
-    "  --granularity WORD  function or line; line: a frame for each line, named \"function file:line\" (function);\n"
-    "                      pprof: without addresses, and for function without lines (all)\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+const struct et_help et_help_export = {
+    .usage = "[--format FORMAT] [-o FILE]... [options]",
+    .about = "Writes one profile to one or several files.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches",
+    .words = "",
+};
 
 enum { MOST = 32 };
 
@@ -120,7 +112,7 @@ int et_cmd_export(int argc, char **argv)
     struct et_options options;
     struct export_targets targets = {0};
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "pcoTg", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

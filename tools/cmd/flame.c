@@ -2,16 +2,13 @@
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/output.h"
-#include "tools/cmd/help.h"
 
-static const char help[] = "usage: edgeprof flame -o FILE [options]\n"
-                           "\n"
-                           "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG.\n"
-                           "\n"
-                           "  -o, --output FILE   .html or .svg; repeatable\n"
-                           "  --granularity WORD  function or line; line: a frame for each line, named \"function "
-                           "file:line\" (function)\n" ET_QUERY_HELP "\n"
-                           "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+const struct et_help et_help_flame = {
+    .usage = "-o FILE [options]",
+    .about = "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches",
+    .words = "",
+};
 
 static int check_usage(const struct et_options *options)
 {
@@ -31,7 +28,7 @@ int et_cmd_flame(int argc, char **argv)
 {
     struct et_options options;
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "og", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

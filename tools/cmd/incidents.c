@@ -3,7 +3,6 @@
  * or a file of messages. Each source gives the JSON of /api/incidents or /api/incident, which is printed as text.
  */
 #include "tools/cmd/commands.h"
-#include "tools/cmd/help.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/incident.h"
 #include "tools/lib/json_read.h"
@@ -26,40 +25,23 @@ enum { VALUES = 4000000, STACKS_SHOWN = 5, FRAMES_SHOWN = 16 };
     "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"                          \
     "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
 
-static const char list_help[] = "usage: edgeprof incidents [options]\n"
-                                "\n"
-                                "Lists incidents, the newest first: time, id, service, device, what triggered it. "
-                                "`edgeprof incident ID` shows one.\n"
-                                "\n"
-                                "  --json              as JSON: the answer of /api/incidents\n" SOURCE_HELP
-                                "  --service NAME      only of this service; also 'NAME{key=\"value\"}'\n"
-                                "  --tag KEY=VALUE     only of processes with this tag; repeatable\n"
-                                "  --last TIME         only what came in the last 90s, 10m, 2h, 7d\n"
-                                "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z\n"
-                                "  --help\n"
-                                "\n"
-                                "exit codes: 0 done, 1 unreadable, 2 wrong usage, 3 no incident\n";
+const struct et_help et_help_incidents = {
+    .usage = "[options]",
+    .about = "Lists incidents, the newest first: time, id, service, device, what triggered it. `edgeprof incident ID` "
+             "shows one.",
+    .end = "exit codes: 0 done, 1 unreadable, 2 wrong usage, 3 no incident",
+    .words = "",
+};
 
-static const char one_help[] =
-    "usage: edgeprof incident [options] ID [FILE]\n"
-    "       edgeprof incident --now [--at WHERE] [NAME]\n"
-    "\n"
-    "Shows an incident: what the thread that it is about did until the trigger, longest first, and what the others "
-    "did.\n"
-    "ID is from `edgeprof incidents`; `last` is the newest. FILE has compact messages, as a file:// endpoint writes "
-    "them;\n"
-    "- is standard input. Without FILE the database of `edgeprof serve` is read, or a server.\n"
-    "\n"
-    "  -o, --output FILE   write it as a profile for https://profiler.firefox.com (\"Load a profile from file\"); - "
-    "is\n"
-    "                      standard output\n"
-    "  --json              as JSON: the answer of /api/incident\n" SOURCE_HELP ET_SYMBOLS_HELP
-    "  --now               trigger an incident in a running service, through its control endpoint\n"
-    "  --at WHERE          that endpoint: /path or unix:/path of its socket, or its port on 127.0.0.1; default:\n"
-    "                      $EDGEPROF_CONTROL\n"
-    "  --help\n"
-    "\n"
-    "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no such incident\n";
+const struct et_help et_help_incident = {
+    .usage = "[options] ID [FILE]\n"
+             "--now [--at WHERE] [NAME]",
+    .about =
+        "Shows an incident: what the thread that it is about did until the trigger, longest first, and what the others "
+        "did. ID is from `edgeprof incidents`; `last` is the newest. FILE has compact messages, as a file:// endpoint "
+        "writes them; - is standard input. Without FILE the database of `edgeprof serve` is read, or a server.",
+    .end = "exit codes: 0 done, 1 unreadable or malformed, 2 wrong usage, 3 no such incident",
+};
 
 static double number_of(const json_t *object, const char *name)
 {
@@ -165,7 +147,7 @@ int et_cmd_incidents(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf json = {0};
-    int code = et_options_parse(argc, argv, "uKCstfFLdj", list_help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }
@@ -523,7 +505,7 @@ static int show_incident(const struct et_options *options, const char *id, const
 int et_cmd_incident(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, "uKCdjoaq" ET_TAKES_SYMBOLS, one_help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

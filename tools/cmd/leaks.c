@@ -6,34 +6,19 @@
 #include "tools/lib/kinds.h"
 #include "tools/cmd/options.h"
 #include "tools/lib/progress.h"
-#include "tools/cmd/help.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char help[] = "usage: edgeprof leaks --service NAME [--last 7d] [options]\n"
-                           "\n"
-                           "Shows what of the live heap (kind live) grows over hours and days, by place of allocation: "
-                           "bytes and objects of a\n"
-                           "process by hour, with 95 % intervals, steepest first. A process is a line of its own, so a "
-                           "restart hides nothing.\n"
-                           "`leak` marks what grows significantly, and by 1 % of the live heap or more in that time.\n"
-                           "\n"
-                           "  -n, --rows N        maximum number of places (20)\n"
-                           "  --json              as JSON: the answer of /api/leaks\n"
-                           "\n"
-                           "  --db FILE           read this database (./edgeprof.db)\n"
-                           "  --url URL           query this server instead, http or https\n"
-                           "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"
-                           "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
-                           "  --service NAME      or 'NAME{key=\"value\"}' of tags, such as version; required when "
-                           "there are several services\n"
-                           "  --tag KEY=VALUE     only processes with this tag; repeatable\n"
-                           "  --last TIME         only the last 24h, 7d; at most 31d\n"
-                           "  --from T, --to T    now, now-7d, Unix seconds, 2026-01-31T12:00:00Z (default: the last "
-                           "seven days of the data)\n" ET_SYMBOLS_HELP "  --help\n"
-                           "\n"
-                           "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data; 4 something leaks\n";
+const struct et_help et_help_leaks = {
+    .usage = "--service NAME [--last 7d] [options]",
+    .about =
+        "Shows what of the live heap (kind live) grows over hours and days, by place of allocation: bytes and objects "
+        "of a process by hour, with 95 % intervals, steepest first. A process is a line of its own, so a restart hides "
+        "nothing. `leak` marks what grows significantly, and by 1 % of the live heap or more in that time.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data; 4 something leaks",
+    .words = "",
+};
 
 static unsigned ask_store(struct et_store *store, const struct et_query *query, const void *context, struct et_buf *out)
 {
@@ -124,7 +109,7 @@ int et_cmd_leaks(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf text = {0}, why = {0};
-    int code = et_options_parse(argc, argv, "uKCstfFLdnj" ET_TAKES_SYMBOLS, help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -1,238 +1,17 @@
 /* See options.h. */
 #include "tools/cmd/options.h"
+#include "tools/cmd/commands.h"
+#include "tools/cmd/help.h"
+#include "tools/cmd/option_table.h"
 #include "tools/symbols/debuginfod.h"
 #include "tools/lib/progress.h"
-#include "tools/store/query_builder.h"
-#include "tools/lib/time_text.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const struct option all_options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"listen", required_argument, NULL, 'l'},
-    {"db", required_argument, NULL, 'd'},
-    {"url", required_argument, NULL, 'u'},
-    {"symbols", required_argument, NULL, 'S'},
-    {"service", required_argument, NULL, 's'},
-    {"tag", required_argument, NULL, 't'},
-    {"kind", required_argument, NULL, 'k'},
-    {"from", required_argument, NULL, 'f'},
-    {"to", required_argument, NULL, 'F'},
-    {"last", required_argument, NULL, 'L'},
-    {"rows", required_argument, NULL, 'n'},
-    {"json", no_argument, NULL, 'j'},
-    {"output", required_argument, NULL, 'o'},
-    {"pprof", required_argument, NULL, 'p'},
-    {"folded", no_argument, NULL, 'c'},
-    {"preload", required_argument, NULL, 'P'},
-    {"only", required_argument, NULL, 'O'},
-    {"skip", required_argument, NULL, 'X'},
-    {"flame", required_argument, NULL, 'm'},
-    {"serve", no_argument, NULL, 'v'},
-    {"level", required_argument, NULL, 'e'},
-    {"interval", required_argument, NULL, 'i'},
-    {"label", required_argument, NULL, 'A'},
-    {"group-by", required_argument, NULL, 'G'},
-    {"value", required_argument, NULL, 'V'},
-    {"at", required_argument, NULL, 'a'},
-    {"format", required_argument, NULL, 'T'},
-    {"token-file", required_argument, NULL, 'K'},
-    {"ca", required_argument, NULL, 'C'},
-    {"debuginfod", required_argument, NULL, 'D'},
-    {"symbols-store", required_argument, NULL, 'B'},
-    {"module", required_argument, NULL, 'M'},
-    {"build-id", required_argument, NULL, 'I'},
-    {"config", required_argument, NULL, 'x'},
-    {"tls-cert", required_argument, NULL, '1'},
-    {"tls-key", required_argument, NULL, '2'},
-    {"tls-client-ca", required_argument, NULL, '3'},
-    {"insecure", no_argument, NULL, '4'},
-    {"hosts", required_argument, NULL, '9'},
-    {"baseline", required_argument, NULL, 'b'},
-    {"version", required_argument, NULL, 'z'},
-    {"baseline-from", required_argument, NULL, 'y'},
-    {"baseline-to", required_argument, NULL, 'Y'},
-    {"threshold", required_argument, NULL, 'H'},
-    {"function", required_argument, NULL, 'N'},
-    {"per-function", no_argument, NULL, 'W'},
-    {"per-thread", no_argument, NULL, '0'},
-    {"no-fork", no_argument, NULL, '7'},
-    {"native-memory", no_argument, NULL, 'R'},
-    {"no-sandbox", no_argument, NULL, 'Z'},
-    {"keep", required_argument, NULL, '5'},
-    {"max-size", required_argument, NULL, '6'},
-    {"every", required_argument, NULL, 'E'},
-    {"count", required_argument, NULL, 'Q'},
-    {"granularity", required_argument, NULL, 'g'},
-    {"lines", no_argument, NULL, '8'},
-    {"now", no_argument, NULL, 'q'},
-};
-
-enum { OPTIONS = sizeof all_options / sizeof *all_options };
-
-/* ---- values ---- */
-
-static bool set_time(int letter, const char *value, struct et_options *out)
-{
-    int64_t back;
-    if (letter == 'L') {
-        bool ok = et_parse_duration(value, &back);
-        out->from_ns = ok ? et_now() - back : 0;
-        out->last_ns = ok ? back : 0;
-        return ok;
-    }
-    return et_parse_time(value, letter == 'f'   ? &out->from_ns
-                                : letter == 'F' ? &out->to_ns
-                                : letter == 'y' ? &out->baseline_from_ns
-                                                : &out->baseline_to_ns);
-}
-
-static bool set_number(const char *value, unsigned long *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtoul(value, &end, 10);
-    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && *number > 0;
-}
-
-/* A percentage: "10%" or "0.5". */
-static bool set_threshold(const char *value, struct et_options *out)
-{
-    char *end;
-    double percent = strtod(value, &end);
-    end += *end == '%';
-    out->threshold = percent / 100;
-    return value[0] >= '0' && value[0] <= '9' && *end == '\0' && percent > 0 && percent <= 1e6;
-}
-
-static bool set_query(int letter, const char *value, struct et_options *out)
-{
-    switch (letter) {
-    case 's':
-        out->service = value;
-        return value[0] && et_query_builder_name(&out->wanted, value);
-    case 't':
-        et_list_add(&out->tags, value);
-        return et_query_builder_tag(&out->wanted, value);
-    case 'k':
-        et_query_builder_kind(&out->wanted, value);
-        return true;
-    case 'A':
-        et_list_add(&out->labels, value);
-        return et_query_builder_label(&out->wanted, value);
-    case 'G':
-        et_query_builder_group(&out->wanted, value);
-        return value[0] != '\0';
-    case 'V':
-        return value[0] && et_query_builder_measure(&out->wanted, value);
-    case 'n':
-        return set_number(value, &out->rows);
-    case 'Q':
-        return set_number(value, &out->count);
-    case 'E':
-        return et_parse_duration(value, &out->every_ns);
-    case 'H':
-        return set_threshold(value, out);
-    case 'g':
-        return et_granularity_read(value, &out->granularity);
-    default:
-        return set_time(letter, value, out);
-    }
-}
-
-/* The field for an option's value, by its letter. */
-struct option_field {
-    char letter;
-    size_t offset; /* in struct et_options */
-};
-
-/* fields of type const char * */
-static const struct option_field text_fields[] = {
-    {'l', offsetof(struct et_options, listen)},
-    {'d', offsetof(struct et_options, db)},
-    {'u', offsetof(struct et_options, url)},
-    {'p', offsetof(struct et_options, pprof)},
-    {'P', offsetof(struct et_options, preload)},
-    {'m', offsetof(struct et_options, flame)},
-    {'e', offsetof(struct et_options, level)},
-    {'i', offsetof(struct et_options, interval)},
-    {'a', offsetof(struct et_options, at)},
-    {'T', offsetof(struct et_options, format)},
-    {'K', offsetof(struct et_options, token_file)},
-    {'C', offsetof(struct et_options, ca)},
-    {'B', offsetof(struct et_options, symbols_store)},
-    {'M', offsetof(struct et_options, module)},
-    {'I', offsetof(struct et_options, build_id)},
-    {'x', offsetof(struct et_options, config)},
-    {'1', offsetof(struct et_options, tls_cert)},
-    {'2', offsetof(struct et_options, tls_key)},
-    {'3', offsetof(struct et_options, tls_client_ca)},
-    {'b', offsetof(struct et_options, baseline)},
-    {'z', offsetof(struct et_options, version)},
-    {'5', offsetof(struct et_options, keep)},
-    {'6', offsetof(struct et_options, max_size)},
-    {'9', offsetof(struct et_options, hosts)},
-};
-
-/* fields of type struct et_list */
-static const struct option_field list_fields[] = {
-    {'S', offsetof(struct et_options, symbols)},    {'o', offsetof(struct et_options, outputs)},
-    {'D', offsetof(struct et_options, debuginfod)}, {'N', offsetof(struct et_options, functions)},
-    {'O', offsetof(struct et_options, only)},       {'X', offsetof(struct et_options, skip)},
-};
-
-/* NULL: the table does not have the letter. */
-static void *find_field(const struct option_field *fields, size_t count, int letter, struct et_options *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (fields[i].letter == letter) {
-            return (char *)out + fields[i].offset;
-        }
-    }
-    return NULL;
-}
-
-static bool set_option(int letter, char *value, struct et_options *out)
-{
-    const char **text = find_field(text_fields, sizeof text_fields / sizeof *text_fields, letter, out);
-    if (text) {
-        *text = value;
-        return value[0] != '\0';
-    }
-    struct et_list *list = find_field(list_fields, sizeof list_fields / sizeof *list_fields, letter, out);
-    if (list) {
-        et_list_add(list, value);
-        return value[0] != '\0';
-    }
-    out->json |= letter == 'j';
-    out->folded |= letter == 'c';
-    out->serve |= letter == 'v';
-    out->insecure |= letter == '4';
-    out->per_function |= letter == 'W';
-    out->per_thread |= letter == '0';
-    out->no_fork |= letter == '7';
-    out->native_memory |= letter == 'R';
-    out->no_sandbox |= letter == 'Z';
-    out->now |= letter == 'q';
-    out->granularity = letter == '8' ? ET_GRANULARITY_LINE : out->granularity;
-    return strchr("jcv4W078RZq", letter) || set_query(letter, value, out);
-}
-
-static const char *option_name(int letter)
-{
-    for (int i = 0; i < OPTIONS; i++) {
-        if (all_options[i].val == letter) {
-            return all_options[i].name;
-        }
-    }
-    return "?";
-}
 
 /* ---- the token ---- */
 
@@ -276,51 +55,89 @@ static int read_token(const char *command, struct et_options *out)
 
 /* ---- the command line ---- */
 
-/* Converts the command's options to getopt's form. */
-static void select_options(const char *takes, struct option *longs, char *shorts)
+/* What getopt_long() returns for the first row of the table. */
+enum { FIRST_ROW = 256, MOST_OPTIONS = 64 };
+
+/* getopt's form of a command's options. */
+struct getopt_options {
+    struct option longs[MOST_OPTIONS];
+    char shorts[2 * MOST_OPTIONS + 3];
+};
+
+static void select_options(const struct et_command *command, struct getopt_options *selected)
 {
     size_t count = 0;
-    if (strchr(takes, '+')) {
+    char *shorts = selected->shorts;
+    if (command->help->before_command) {
         *shorts++ = '+';
     }
     *shorts++ = ':';
-    for (int i = 0; i < OPTIONS; i++) {
-        if (all_options[i].val == 'h' || strchr(takes, all_options[i].val)) {
-            longs[count++] = all_options[i];
-            if (strchr("hno", all_options[i].val)) {
-                *shorts++ = (char)all_options[i].val;
-                *shorts = ':';
-                shorts += all_options[i].has_arg == required_argument;
-            }
+    for (size_t i = 0; i < et_option_count && count + 1 < MOST_OPTIONS; i++) {
+        const struct et_option *row = &et_option_table[i];
+        if (!row->name || !(row->commands & command->bit)) {
+            continue;
+        }
+        int has_argument = row->argument ? required_argument : no_argument;
+        selected->longs[count++] = (struct option){row->name, has_argument, NULL, FIRST_ROW + (int)i};
+        if (row->letter) {
+            *shorts++ = row->letter;
+            *shorts = ':';
+            shorts += has_argument == required_argument;
         }
     }
     *shorts = '\0';
-    longs[count] = (struct option){0};
+    selected->longs[count] = (struct option){0};
 }
 
-static int parse_options(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+/* The row of what getopt_long() returned: a row's number, or a short option. */
+static const struct et_option *find_row(const struct et_command *command, int answer)
 {
-    struct option longs[OPTIONS + 1];
-    char shorts[3 * OPTIONS + 3];
-    int letter;
-    *out = (struct et_options){.to_ns = INT64_MAX, .baseline_to_ns = INT64_MAX, .rows = 20};
-    select_options(takes, longs, shorts);
+    if (answer >= FIRST_ROW) {
+        return &et_option_table[answer - FIRST_ROW];
+    }
+    for (size_t i = 0; i < et_option_count; i++) {
+        if (et_option_table[i].letter == answer && (et_option_table[i].commands & command->bit)) {
+            return &et_option_table[i];
+        }
+    }
+    return NULL;
+}
+
+/* Sets the options' fields. Returns -1 to continue, else an exit code. */
+static int set_options(int argc, char **argv, const struct et_command *command, struct et_options *out)
+{
+    struct getopt_options selected;
+    int answer;
+    select_options(command, &selected);
     opterr = 0;
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        if (letter == 'h') {
-            fputs(help, stdout);
+    while ((answer = getopt_long(argc, argv, selected.shorts, selected.longs, NULL)) != -1) {
+        const struct et_option *row = find_row(command, answer);
+        if (!row) {
+            et_error("%s: %s %s; `edgeprof %s --help` lists the options", argv[0],
+                     answer == ':' ? "missing value for" : "unknown option", argv[optind - 1], argv[0]);
+            return ET_USAGE;
+        }
+        if (!row->set) {
+            struct et_buf text = {0};
+            et_help_print(command, &text);
+            fputs(text.data, stdout);
+            et_buf_free(&text);
             return ET_OK;
         }
-        if (letter == '?' || letter == ':') {
-            et_error("%s: %s %s; `edgeprof %s --help` lists the options", argv[0],
-                     letter == ':' ? "missing value for" : "unknown option", argv[optind - 1], argv[0]);
+        if (!row->set(optarg, (char *)out + row->field, out)) {
+            et_error("%s: --%s %s: invalid value; see `edgeprof %s --help`", argv[0], row->name, optarg, argv[0]);
             return ET_USAGE;
         }
-        if (!set_option(letter, optarg, out)) {
-            et_error("%s: --%s %s: invalid value; see `edgeprof %s --help`", argv[0], option_name(letter), optarg,
-                     argv[0]);
-            return ET_USAGE;
-        }
+    }
+    return -1;
+}
+
+static int parse_options(int argc, char **argv, struct et_options *out)
+{
+    *out = (struct et_options){.to_ns = INT64_MAX, .baseline_to_ns = INT64_MAX, .rows = 20};
+    int code = set_options(argc, argv, et_command_named(argv[0]), out);
+    if (code >= 0) {
+        return code;
     }
     if (out->db && out->url) {
         et_error("%s: --db and --url cannot be combined", argv[0]);
@@ -355,9 +172,9 @@ void et_options_free(struct et_options *options)
     free(options->labels.items);
 }
 
-int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out)
+int et_options_parse(int argc, char **argv, struct et_options *out)
 {
-    int code = parse_options(argc, argv, takes, help, out);
+    int code = parse_options(argc, argv, out);
     if (code >= 0) {
         et_options_free(out);
     }

@@ -1,4 +1,4 @@
-/* Command line options: one set; each command accepts some of them. */
+/* The values of a command's options. option_table.h says which options a command has. */
 #ifndef ET_OPTIONS_H
 #define ET_OPTIONS_H
 
@@ -7,10 +7,6 @@
 #include "tools/profile/granularity.h"
 #include "tools/symbols/symbols.h"
 #include "tools/store/query_builder.h"
-
-/* Letters of options that a command accepts, for `takes` below. */
-#define ET_TAKES_SYMBOLS "SD"
-#define ET_TAKES_QUERY   "uKCstkfFLdAGV" ET_TAKES_SYMBOLS /* source and selection of profiles */
 
 struct et_options {
     const char *listen, *db, *url, *pprof, *preload, *flame, *level, *interval, *at, *format, *token_file, *ca, *config,
@@ -32,10 +28,9 @@ struct et_options {
     int first; /* index of the first argument that is not an option */
 };
 
-/* Parses argv[1..] and moves other arguments after the options. help: printed for --help. takes: a letter per option
- * (see options.c); '+' ends the options at the first other argument. Returns -1 to continue, else an exit code; errors
- * were reported. */
-int et_options_parse(int argc, char **argv, const char *takes, const char *help, struct et_options *out);
+/* Parses the options of the command argv[0] and moves other arguments behind them. Prints the command's help for
+ * --help. Returns -1 to continue, else an exit code; errors were reported. */
+int et_options_parse(int argc, char **argv, struct et_options *out);
 void et_options_free(struct et_options *options);
 
 /* Makes the symbol search from the options. DEBUGINFOD_URLS applies when no --debuginfod is given. */

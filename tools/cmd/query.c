@@ -10,32 +10,32 @@
 #include "tools/formats/output.h"
 #include "tools/lib/progress.h"
 #include "tools/formats/report.h"
-#include "tools/cmd/help.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static const char query_help[] =
-    "usage: edgeprof query [services|labels|series|timeline|profile] [options]\n"
-    "\n"
-    "Prints stored data as a table or as JSON: services and their kinds; names and values of process tags (labels);\n"
-    "sets of tags (series); sums over time, with --group-by a column for each value (timeline); or a profile's\n"
-    "functions (profile, the default).\n"
-    "\n"
-    "  -n, --rows N        profile: maximum number of functions (20)\n"
-    "  --json              as JSON: the answer of /api/services, /api/timeline, /api/profile\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data\n";
+const struct et_help et_help_query = {
+    .usage = "[services|labels|series|timeline|profile] [options]",
+    .about = "Prints stored data as a table or as JSON:\n"
+             "\n"
+             "  services   the services and their kinds\n"
+             "  labels     the names and values of process tags\n"
+             "  series     the sets of tags\n"
+             "  timeline   sums over time, with --group-by a column for each value\n"
+             "  profile    the functions of a profile (the default)",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data",
+    .words = "services labels series timeline profile",
+};
 
-static const char devices_help[] = "usage: edgeprof devices [options]\n"
-                                   "\n"
-                                   "Prints the devices that sent profiles: last seen, versions, losses, cost of "
-                                   "profiling, and messages in\n"
-                                   "the spool. The tag `device` names a device; without it, the host does.\n"
-                                   "\n"
-                                   "  --json              as JSON: the answer of /api/devices\n" ET_QUERY_HELP "\n"
-                                   "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data\n";
+const struct et_help et_help_devices = {
+    .usage = "[options]",
+    .about = "Prints the devices that sent profiles: last seen, versions, losses, cost of profiling, and messages in "
+             "the spool. The tag `device` names a device; without it, the host does.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data",
+    .words = "",
+};
 
 enum { BUCKETS = 60 };
 
@@ -315,8 +315,7 @@ int et_cmd_query(int argc, char **argv)
     struct et_options options;
     const struct query_subject *question = NULL;
     bool devices = strcmp(argv[0], "devices") == 0;
-    int code = et_options_parse(argc, argv, devices ? ET_TAKES_QUERY "j" : ET_TAKES_QUERY "nj",
-                                devices ? devices_help : query_help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

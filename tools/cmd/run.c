@@ -11,7 +11,6 @@
 #include "tools/cmd/short.h"
 #include "tools/cmd/target.h"
 #include "tools/formats/unsampled.h"
-#include "tools/cmd/help.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/time_text.h"
 
@@ -26,44 +25,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: edgeprof run [options] [--] COMMAND [ARGUMENT...]\n"
-    "\n"
-    "Profiles an unmodified program and prints the most expensive functions. One line on standard error names threads\n"
-    "that could not be sampled, with the reason and what to do.\n"
-    "\n"
-    "  --service NAME      name of the service (the command's file name)\n"
-    "  --level LEVEL       low, medium, high: 19, 97, 251 samples per second of CPU time; medium adds contended "
-    "locks,\n"
-    "                      high adds all waits in functions of the C library (medium)\n"
-    "  --kind KIND         kind to print: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap (cpu)\n"
-    "  --value VALUE       value (time, bytes) or count (objects, contentions ...)\n"
-    "  --interval MS       milliseconds between profiles (1000)\n"
-    "  --flame FILE        write a flame graph, .html or .svg\n"
-    "  --pprof FILE        write gzipped pprof\n"
-    "  --serve             keep serving the page afterwards, until stopped\n"
-    "  --listen HOST:PORT  address of the page (127.0.0.1 and a free port)\n"
-    "  --hosts NAMES       names that browsers may use for it besides addresses and localhost; \"*\": any\n"
-    "  --db FILE           keep the profiles in this database (a temporary one)\n" ET_SYMBOLS_HELP
-    "  --only NAME,...     profile only these executables; * matches any characters; repeatable\n"
-    "  --skip NAME,...     exclude these executables, even if --only names them; repeatable\n"
-    "  --no-fork           do not profile processes that COMMAND forks without exec, such as a server's workers\n"
-    "  --native-memory     also profile malloc(), free(), mmap(): --kind live prints memory in use, alloc what was\n"
-    "                      allocated\n"
-    "  --preload FILE      the profiler, libedgeprof-preload.so (beside edgeprof, or in ../lib), or with\n"
-    "                      --native-memory libedgeprof-memory.so\n"
-    "  -n, --rows N        maximum number of functions (20)\n"
-    "  --help\n"
-    "\n"
-    "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, lines\n"
-    "below the functions give the time of each. CPU time that no profile has, of processes that ended early\n"
-    "and in the kernel at their ends, is one function, [short processes].\n"
-    "\n"
-    "If COMMAND cannot be profiled, one line before its start says why:\n"
-    "it is static, set-user-id, for another architecture, or does not use glibc. Programs with AddressSanitizer are\n"
-    "profiled; run adds verify_asan_link_order=0 to their ASAN_OPTIONS.\n"
-    "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 wrong\n"
-    "usage, 125 edgeprof failed, and 3 when the command ended with 0 but sent no profile\n";
+const struct et_help et_help_run = {
+    .usage = "[options] [--] COMMAND [ARGUMENT...]",
+    .about = "Profiles an unmodified program and prints the most expensive functions. One line on standard error names "
+             "threads that could not be sampled, with the reason and what to do.",
+    .end =
+        "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, "
+        "lines below the functions give the time of each. Some CPU time is in no profile: that of processes that ended "
+        "early, and that in the kernel at the ends of processes. It is shown as one function, [short processes].\n"
+        "\n"
+        "If COMMAND cannot be profiled, one line before its start says why: it is static, set-user-id, for another "
+        "architecture, or does not use glibc. Programs with AddressSanitizer are profiled; run adds "
+        "verify_asan_link_order=0 to their ASAN_OPTIONS.\n"
+        "\n"
+        "exit codes: the command's own; 128 + N when signal N ended it; 127 not found, 126 not executable; else 2 "
+        "wrong usage, 125 edgeprof failed, and 3 when the command ended with 0 but sent no profile",
+    .before_command = true,
+    .words = "",
+};
 
 enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
 
@@ -511,7 +490,7 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
 int et_cmd_run(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "+ldsneipmvPkVOX79R", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

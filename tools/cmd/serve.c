@@ -7,43 +7,19 @@
 #include "tools/serve/start.h"
 #include "tools/lib/confine.h"
 #include "tools/symbols/reader.h"
-#include "tools/cmd/help.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof serve [options]\n"
-    "\n"
-    "Receives profiles from devices, stores them in an SQLite database and serves a web page, until stopped.\n"
-    "\n"
-    "  --listen HOST:PORT  where to listen (127.0.0.1:4040); port 0: a free port; 0.0.0.0: all networks\n"
-    "  --db FILE           the database, created when missing (./edgeprof.db)\n" ET_SYMBOLS_HELP
-    "  --symbols-store DIR\n"
-    "                      store symbol files sent by `edgeprof symbols add --url` in DIR and serve them like a\n"
-    "                      debuginfod server\n"
-    "  --keep TIME         delete profiles after TIME (14d); forever: never\n"
-    "  --max-size SIZE     delete the oldest profiles when the database exceeds SIZE, such as 4G (any); the newest 24\n"
-    "                      hours stay, as far as they fit\n"
-    "  --token-file FILE   tokens, one per line: TOKEN, read TOKEN, write TOKEN or symbols TOKEN (bearer, or password "
-    "of\n"
-    "                      Basic); docs/security.md: tokens bound to services\n"
-    "  --tls-cert FILE     use TLS with this certificate and its chain (PEM), and\n"
-    "  --tls-key FILE      its key; SIGHUP reloads tokens and certificates\n"
-    "  --tls-client-ca FILE\n"
-    "                      require client certificates signed by one of these CAs\n"
-    "  --insecure          accept everybody, even on non-local addresses\n"
-    "  --hosts NAMES       names that clients may use for this server besides addresses and localhost, such as\n"
-    "                      \"gateway, gateway.example.org\"; \"*\": any (for servers without tokens)\n"
-    "  --no-sandbox        do not limit the server itself to the files and system calls that it needs; "
-    "docs/security.md\n"
-    "  --config FILE       settings: the above in [serve]; [keep], [limits], [webhook], scrape targets in\n"
-    "                      [scrape NAME], relay destinations in [relay NAME]\n"
-    "  --help\n"
-    "\n"
-    "Devices and Pyroscope clients send to http://HOST:PORT. docs/http-api.md describes the API.\n"
-    "exit codes: 0 stopped by a signal, 1 failed (port in use, database not writable), 2 wrong usage\n";
+const struct et_help et_help_serve = {
+    .usage = "[options]",
+    .about = "Receives profiles from devices, stores them in an SQLite database and serves a web page, until stopped.",
+    .end = "Devices and Pyroscope clients send to http://HOST:PORT. docs/http-api.md describes the API.\n"
+           "\n"
+           "exit codes: 0 stopped by a signal, 1 failed (port in use, database not writable), 2 wrong usage",
+    .words = "",
+};
 
 static int read_settings(struct et_options *options, struct et_serve_settings *settings)
 {
@@ -116,7 +92,7 @@ static struct et_server *start_server(const struct et_options *options, struct e
 int et_cmd_serve(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "ldBxK1234569Z", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

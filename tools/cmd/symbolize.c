@@ -10,31 +10,21 @@
 #include "tools/lib/progress.h"
 #include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
-#include "tools/cmd/help.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof symbolize [--module FILE | --build-id ID] [options] [ADDRESS...]\n"
-    "       edgeprof symbolize -o OUT.pb.gz [options] FILE\n"
-    "\n"
-    "Prints function, file and line of hexadecimal ELF addresses, inlined functions first. An ADDRESS may name its\n"
-    "module: FILE+0x12ab or BUILDID+0x12ab. Without ADDRESS, reads addresses from standard input, one per line.\n"
-    "With -o, symbolizes the locations without names of a pprof file, or a file of compact messages; - is standard\n"
-    "input.\n"
-    "\n"
-    "  --module FILE       the module of the addresses; FILE.dbg beside it is used, too\n"
-    "  --build-id ID       the build id of that module\n"
-    "  -o, --output FILE   gzipped pprof; - is standard output\n"
-    "  --json              addresses as JSON\n"
-    "  --kind KIND         kind to read from compact messages (cpu)\n"
-    "  --symbols-store DIR\n"
-    "                      search ID in this folder of `edgeprof symbols`\n" ET_SYMBOLS_HELP "  --help\n"
-    "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no symbols found\n";
+const struct et_help et_help_symbolize = {
+    .usage = "[--module FILE | --build-id ID] [options] [ADDRESS...]\n"
+             "-o OUT.pb.gz [options] FILE",
+    .about = "Prints function, file and line of hexadecimal ELF addresses, inlined functions first. An ADDRESS may "
+             "name its module: FILE+0x12ab or BUILDID+0x12ab. Without ADDRESS, reads addresses from standard input, "
+             "one per line. With -o, symbolizes the locations without names of a pprof file, or a file of compact "
+             "messages; - is standard input.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no symbols found",
+};
 
 enum { LINES_LIMIT = 64 << 20, TEXT = 4096 };
 
@@ -263,7 +253,7 @@ static int symbolize_file(const struct et_options *options, const char *from)
 int et_cmd_symbolize(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_SYMBOLS "MIBjok", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

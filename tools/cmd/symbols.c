@@ -10,28 +10,25 @@
 #include "tools/cmd/options.h"
 #include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
-#include "tools/cmd/help.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof symbols add (--symbols-store DIR | --url URL) FILE...\n"
-    "       edgeprof symbols list (--symbols-store DIR | --url URL) [--json]\n"
-    "       edgeprof symbols check [--symbols-store DIR] [--db FILE [options]] [--json]\n"
-    "\n"
-    "Manages .dbg and ELF files by build id, for `serve --symbols-store DIR` or `--symbols DIR`.\n"
-    "\n"
-    "add stores files with symbols; for each build id it keeps the best: DWARF, a symbol table, dynamic symbols.\n"
-    "list prints the files. check verifies every file of DIR, and prints for each module of a database's profiles\n"
-    "the file with its symbols, or that they are missing.\n"
-    "\n"
-    "  --symbols-store DIR\n"
-    "                      the folder: DIR/ab/cdef01.debug; created when missing\n"
-    "  --json              list, check: as JSON\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, a file was refused or is damaged, 2 wrong usage, 3 check: a module has no symbols\n";
+const struct et_help et_help_symbols = {
+    .usage = "add (--symbols-store DIR | --url URL) FILE...\n"
+             "list (--symbols-store DIR | --url URL) [--json]\n"
+             "check [--symbols-store DIR] [--db FILE [options]] [--json]",
+    .about = "Manages .dbg and ELF files by build id, for `serve --symbols-store DIR` or `--symbols DIR`.\n"
+             "\n"
+             "`add` stores files with symbols; for each build id it keeps the best: DWARF, a symbol table, dynamic "
+             "symbols. `list` prints the files. `check` verifies every file of DIR, and prints for each module of a "
+             "database's profiles the file with its symbols, or that they are missing.",
+    .end = "exit codes: 0 done, 1 failed, a file was refused or is damaged, 2 wrong usage, 3 check: a module has no "
+           "symbols",
+    .words = "add list check",
+};
 
 enum { FILE_LIMIT = 512 << 20 };
 
@@ -315,7 +312,7 @@ static int run_action(const struct et_options *options, const char *action, int 
 int et_cmd_symbols(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "Bj", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -3,25 +3,21 @@
 #include "tools/formats/json.h"
 #include "tools/cmd/options.h"
 #include "tools/formats/report.h"
-#include "tools/cmd/help.h"
 
 #include <stdio.h>
 
-static const char help[] =
-    "usage: edgeprof top [options]\n"
-    "\n"
-    "Prints the most expensive functions: flat is the function alone, cum includes its callees.\n"
-    "\n"
-    "  -n, --rows N        maximum number of functions or lines (20)\n"
-    "  --lines             a row for each line, \"function file:line\", as of `go tool pprof -lines`\n"
-    "  --json              as JSON\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches\n";
+const struct et_help et_help_top = {
+    .usage = "[options]",
+    .about = "Prints the most expensive functions: flat is the function alone, cum includes its callees.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches",
+    .words = "",
+};
 
 int et_cmd_top(int argc, char **argv)
 {
     struct et_options options;
     struct et_profile *profile = NULL;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "nj8", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

@@ -10,40 +10,21 @@
 #include "tools/lib/kinds.h"
 #include "tools/cmd/options.h"
 #include "tools/lib/progress.h"
-#include "tools/cmd/help.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: edgeprof verdict --service NAME [--version NEW] [--baseline OLD] [options]\n"
-    "\n"
-    "Compares a version of a service with the one before, for each function: its share of the service's usage, and "
-    "its\n"
-    "load, usage per second that devices ran the service. Versions are the tag `version`. Devices are the unit: the\n"
-    "error of a figure is how much it varies between devices, so many samples of few devices do not decide.\n"
-    "\n"
-    "  --version NEW       the version to judge (the one first seen last)\n"
-    "  --baseline OLD      the version to compare with (the one that was new before)\n"
-    "  --threshold N%      the increase, of the service's usage, that must be found before the answer is \"ok\" (3%)\n"
-    "  -n, --rows N        maximum number of functions, findings first (20)\n"
-    "  --json              as JSON: the answer of /api/verdict\n"
-    "\n"
-    "  --db FILE           read this database (./edgeprof.db)\n"
-    "  --url URL           query this server instead, http or https\n"
-    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"
-    "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
-    "  --service NAME      or 'NAME{key=\"value\"}' of tags, such as board; required when there are several services\n"
-    "  --tag KEY=VALUE     only processes with this tag; repeatable\n"
-    "  --kind KIND         cpu, wall, wait, lock, alloc, exception or gc (cpu)\n"
-    "  --last TIME         only the last 90s, 10m, 2h, 7d\n"
-    "  --from T, --to T    now, now-10m, Unix seconds, 2026-01-31T12:00:00Z (default: all time)\n" ET_SYMBOLS_HELP
-    "  --help\n"
-    "\n"
-    "exit codes: 0 no regression; 1 failed; 2 wrong usage; 3 no such version; 4 a regression; 5 no baseline; 6 not "
-    "yet:\n"
-    "too few devices or samples; the message says how many are needed\n";
+const struct et_help et_help_verdict = {
+    .usage = "--service NAME [--version NEW] [--baseline OLD] [options]",
+    .about = "Compares a version of a service with the one before, for each function: its share of the service's "
+             "usage, and its load, which is usage per second that devices ran the service. Versions are the tag "
+             "`version`. Devices are the unit: the error of a figure is how much it varies between devices, so many "
+             "samples of few devices do not decide.",
+    .end = "exit codes: 0 no regression; 1 failed; 2 wrong usage; 3 no such version; 4 a regression; 5 no baseline; 6 "
+           "not yet: too few devices or samples; the message says how many are needed",
+    .words = "",
+};
 
 /* ---- the answer ---- */
 
@@ -244,7 +225,7 @@ int et_cmd_verdict(int argc, char **argv)
 {
     struct et_options options;
     struct et_buf text = {0}, why = {0}, out = {0};
-    int code = et_options_parse(argc, argv, "uKCstkfFLdbzHnj" ET_TAKES_SYMBOLS, help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

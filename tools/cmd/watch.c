@@ -7,7 +7,6 @@
 #include "tools/lib/progress.h"
 #include "tools/formats/report.h"
 #include "tools/cmd/terminal.h"
-#include "tools/cmd/help.h"
 #include "tools/lib/time_text.h"
 
 #include <errno.h>
@@ -16,17 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-static const char help[] =
-    "usage: edgeprof watch [options]\n"
-    "\n"
-    "Shows the currently most expensive functions: the table of `edgeprof top --last 1m`, every two seconds. On a\n"
-    "terminal s toggles sorting by flat or cum, the arrow keys and page keys scroll, q quits. If standard output is\n"
-    "not a terminal, the tables are printed one after the other.\n"
-    "\n"
-    "  --every TIME        time between tables: 2s, 1m (2s)\n"
-    "  --count N           end after N tables\n"
-    "  -n, --rows N        number of functions, when not on a terminal (20)\n" ET_QUERY_HELP "\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches, after --count tables\n";
+const struct et_help et_help_watch = {
+    .usage = "[options]",
+    .about = "Shows the currently most expensive functions: the table of `edgeprof top --last 1m`, every two seconds. "
+             "On a terminal s toggles sorting by flat or cum, the arrow keys and page keys scroll, q quits. If "
+             "standard output is not a terminal, the tables are printed one after the other.",
+    .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches, after --count tables",
+    .words = "",
+};
 
 static const int64_t SECOND_NS = 1000000000;
 
@@ -232,7 +228,7 @@ static int watch_plain(struct watch_state *w)
 int et_cmd_watch(int argc, char **argv)
 {
     struct et_options options;
-    int code = et_options_parse(argc, argv, ET_TAKES_QUERY "nEQ", help, &options);
+    int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }

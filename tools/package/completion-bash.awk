@@ -1,42 +1,39 @@
-# Completion for bash: awk -v body=completion.bash -f help.awk -f completion.awk -f completion-bash.awk
+# Completion for bash from `edgeprof --describe`: awk -v body=completion.bash -f completion-bash.awk
 #
 # Prints two tables for completion.bash: the words that may follow a command, and the values of options.
+# tools/cmd/help.h describes the input's lines.
 
-function word_row(name,    i, line) {
-    line = plain[name] (behind[name] ? " --" : "")
-    for (i = 1; i <= count[name]; i++) {
-        line = line " " option[name, i] (short_of[name, i] == "" ? "" : " " short_of[name, i])
+BEGIN { FS = "\t" }
+
+$1 == "command" {
+    command = $2
+    names = names $2 " "
+    words[command] = $4 == "file" ? "" : $4
+    if ($5) {
+        words[command] = words[command] " --"
     }
-    sub(/^ /, "", line)
-    printf "    [%s]='%s'\n", name, line
+    order[++commands] = command
 }
 
-function value_rows(name,    i) {
-    for (i = 1; i <= count[name]; i++) {
-        if (value_of[name, i] != "") {
-            printf "    ['%s %s']='%s'\n", name, option[name, i], value_of[name, i]
-            if (short_of[name, i] != "") {
-                printf "    ['%s %s']='%s'\n", name, short_of[name, i], value_of[name, i]
-            }
+$1 == "option" {
+    words[command] = words[command] " " $2 ($3 == "" ? "" : " " $3)
+    if ($4 != "") {
+        values = values sprintf("    ['%s %s']='%s'\n", command, $2, $5)
+        if ($3 != "") {
+            values = values sprintf("    ['%s %s']='%s'\n", command, $3, $5)
         }
     }
 }
 
-function printed(    c) {
-    print "# bash completion for edgeprof, made from its help texts\n\ndeclare -gA _edgeprof_words=("
-    printf "    [.]='"
+END {
+    print "# bash completion for edgeprof, made from its table of options\n\ndeclare -gA _edgeprof_words=("
+    printf "    [.]='%s--help --version'\n", names
     for (c = 1; c <= commands; c++) {
-        printf "%s ", names[c]
+        line = words[order[c]]
+        sub(/^ /, "", line)
+        printf "    [%s]='%s'\n", order[c], line
     }
-    print "--help --version'"
-    for (c = 1; c <= commands; c++) {
-        word_row(names[c])
-    }
-    print ")\n\ndeclare -gA _edgeprof_values=("
-    for (c = 1; c <= commands; c++) {
-        value_rows(names[c])
-    }
-    print ")\n"
+    printf ")\n\ndeclare -gA _edgeprof_values=(\n%s)\n\n", values
     while ((getline line <body) > 0) {
         print line
     }

@@ -1,4 +1,6 @@
-# Completion for zsh: awk -f help.awk -f completion.awk -f completion-zsh.awk
+# Completion for zsh from `edgeprof --describe`: awk -f completion-zsh.awk. tools/cmd/help.h describes the input's lines.
+
+BEGIN { FS = "\t" }
 
 # Escapes for '...' and for the specification of _arguments.
 function quoted(text) {
@@ -24,39 +26,44 @@ function action(kind) {
 }
 
 # The words after the options.
-function last(name) {
-    if (behind[name]) {
+function last(words, command_line) {
+    if (command_line) {
         return "*::command:_normal"
     }
-    return n_plain[name] ? "*:word:(" plain[name] ")" : "*:file:_files"
+    return words == "file" ? "*:file:_files" : words == "" ? "" : "*:word:(" words ")"
 }
 
-function specification(name, i,    spec, text, many, long) {
-    text = text_of[name, i]
-    long = option[name, i] (value_of[name, i] == "" ? "" : "=")
-    many = text ~ /several/ ? "*" : ""
-    sub(/;.*/, "", text)
-    spec = "[" quoted(text) "]" action(value_of[name, i]) "'"
-    if (short_of[name, i] == "") {
+function specification(long, short, argument, kind, text,    spec, many) {
+    many = text ~ /repeatable/ ? "*" : ""
+    sub(/\. .*/, ".", text)
+    spec = "[" quoted(text) "]" action(kind) "'"
+    long = long (argument == "" ? "" : "=")
+    if (short == "") {
         return "'" many long spec
     }
-    return "'(" short_of[name, i] " " option[name, i] ")'{" short_of[name, i] "," long "}'" spec
+    return (many ? "'*'" : "'(" short " " $2 ")'") "{" short "," long "}'" spec
 }
 
-function printed(    c, i, name) {
-    print "#compdef edgeprof\n# zsh completion for edgeprof, made from its help texts\n\n_edgeprof() {\n    local -a commands=("
-    for (c = 1; c <= commands; c++) {
-        printf "        '%s:%s'\n", names[c], quoted(about[names[c]])
+function command_end() {
+    if (command != "") {
+        cases = cases (tail == "" ? "" : " \\\n            '" tail "'") "\n        ;;\n"
     }
-    print "    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        _arguments '--help[lists the commands]' '--version'"
+}
+
+$1 == "command" {
+    command_end()
+    command = $2
+    about = about sprintf("        '%s:%s'\n", $2, quoted($3))
+    cases = cases sprintf("    %s)\n        _arguments -S", $2)
+    tail = last($4, $5)
+}
+
+$1 == "option" { cases = cases " \\\n            " specification($2, $3, $4, $5, $6) }
+
+END {
+    command_end()
+    printf "#compdef edgeprof\n# zsh completion for edgeprof, made from its table of options\n\n_edgeprof() {\n    local -a commands=(\n%s    )\n", about
+    print "    if ((CURRENT == 2)); then\n        _describe command commands\n        _arguments '--help[lists the commands]' '--version'"
     print "        return\n    fi\n    shift words\n    ((CURRENT--))\n    case $words[1] in"
-    for (c = 1; c <= commands; c++) {
-        name = names[c]
-        printf "    %s)\n        _arguments -S", name
-        for (i = 1; i <= count[name]; i++) {
-            printf " \\\n            %s", specification(name, i)
-        }
-        printf " \\\n            '%s'\n        ;;\n", last(name)
-    }
-    print "    esac\n}\n\n_edgeprof \"$@\""
+    printf "%s    esac\n}\n\n_edgeprof \"$@\"\n", cases
 }

@@ -1,5 +1,7 @@
-# edgeprof(1) from the help texts: awk -v version=V -v date=YYYY-MM-DD -v rest=FILE -f help.awk -f manual.awk rest:
-# additional sections, in man(7)'s macros
+# edgeprof(1) from `edgeprof --describe`: awk -v version=V -v date=YYYY-MM-DD -v rest=FILE -f manual.awk
+# rest: additional sections, in man(7)'s macros. tools/cmd/help.h describes the input's lines.
+
+BEGIN { FS = "\t" }
 
 function roff(line) {
     gsub(/\\/, "\\e", line)
@@ -24,60 +26,25 @@ function filled(text,    words, n, i, line) {
     print line
 }
 
-function on_main(summary) {
-    printf ".TH EDGEPROF 1 %s \"edgeprof %s\" \"User Commands\"\n", date, version
-    sub(/\.$/, "", summary)
-    print ".SH NAME\nedgeprof \\- " roff(summary)
-    print ".SH SYNOPSIS\n.B edgeprof\n.I COMMAND\n[options]\n.PP\n.B edgeprof\n.I COMMAND\n.B \\-\\-help\n.PP\n.B edgeprof \\-\\-version"
-    print ".SH DESCRIPTION"
-}
-
-function on_listed(name, summary) {
-    print ".TP\n.B " roff(name) "\n" roff(summary)
-}
-
-function paragraph_end() {
-    if (literal) {
-        print ".fi"
+# Prints .nf and .fi around lines that stay as they are.
+function literal_lines(on) {
+    if (on != literal) {
+        print on ? ".nf" : ".fi"
     }
-    literal = 0
-    fresh = 1
+    literal = on
 }
 
-function on_command(name) {
-    paragraph_end()
-    if (!commands++) {
-        print ".SH COMMANDS"
-    }
-    print ".SS " roff(name)
-    first = 1
-}
-
-function on_usage(line) {
-    if (first) {
-        print ".nf"
-        literal = 1
-    }
-    first = 0
-    print roff(line)
-}
-
-function on_option(spec, text) {
-    paragraph_end()
-    print ".TP\n.B " roff(spec)
-    filled(text != "" ? text : spec == "--help" ? "prints this" : "see above")
-}
-
-function on_text(line) {
+function text_line(line) {
     if (line == "") {
-        paragraph_end()
+        literal_lines(0)
+        fresh = 1
         return
     }
-    if (fresh || line ~ /^exit codes:/) {
-        print line ~ /^ / ? ".PP\n.nf" : ".PP"
-        literal = line ~ /^ /
+    if (fresh) {
+        print ".PP"
     }
     fresh = 0
+    literal_lines(line ~ /^ /)
     if (literal) {
         print roff(line)
     } else {
@@ -85,8 +52,50 @@ function on_text(line) {
     }
 }
 
-function on_end() {
-    paragraph_end()
+$1 == "summary" {
+    printf ".TH EDGEPROF 1 %s \"edgeprof %s\" \"User Commands\"\n", date, version
+    print ".SH NAME\nedgeprof \\- " roff($2)
+    print ".SH SYNOPSIS\n.B edgeprof\n.I COMMAND\n[options]\n.PP\n.B edgeprof\n.I COMMAND\n.B \\-\\-help\n.PP\n.B edgeprof \\-\\-version"
+    print ".SH COMMANDS"
+}
+
+$1 == "command" {
+    literal_lines(0)
+    command = $2
+    print ".SS " roff(command)
+    filled($3)
+    print ".PP"
+}
+
+$1 == "usage" {
+    literal_lines(1)
+    print roff("edgeprof " command " " $2)
+    fresh = 1
+}
+
+$1 == "about" || $1 == "end" {
+    if (last != $1) {
+        literal_lines(0)
+        fresh = 1
+    }
+    text_line($2)
+}
+
+$1 == "heading" {
+    literal_lines(0)
+    print ".PP\n" roff($2)
+}
+
+$1 == "option" {
+    literal_lines(0)
+    print ".TP\n.B " roff(($3 == "" ? "" : $3 ", ") $2 ($4 == "" ? "" : " " $4))
+    filled($6)
+}
+
+{ last = $1 }
+
+END {
+    literal_lines(0)
     while ((getline line <rest) > 0) {
         print line
     }

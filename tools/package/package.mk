@@ -1,31 +1,31 @@
-# Packages. `make manual`: manual page and completions, generated from the program's help texts. `make deb`: Debian
+# Packages. `make manual`: manual page and completions, generated from the program's table of options. `make deb`: Debian
 # packages for BOARD; the tool's package is only built for the host.
 
 PKG       := tools/package
 PKG_DIR   := $(BUILD)/package
-PKG_HELP  := $(PKG_DIR)/help.txt
+PKG_TABLE := $(PKG_DIR)/options.txt
 PKG_MADE  := $(PKG_DIR)/edgeprof.1 $(PKG_DIR)/edgeprof.bash $(PKG_DIR)/_edgeprof
 # The date of all files in a package: that of the last commit.
 SOURCE_DATE_EPOCH ?= $(or $(shell git log -1 --format=%ct 2>/dev/null),0)
 
-# ---- from the help texts ----
+# ---- from the tables of commands and options (tools/cmd/help.h) ----
 
 .PHONY: manual test-tools-manual
 manual: $(PKG_MADE)  ## manual page and completions, in $(BUILD)/package
 
-$(PKG_HELP): $(PKG)/help.sh $(BUILD)/edgeprof
+$(PKG_TABLE): $(BUILD)/edgeprof
 	@mkdir -p $(@D)
-	@$^ >$@
+	@$< --describe >$@
 
-$(PKG_DIR)/edgeprof.1: $(PKG_HELP) $(PKG)/help.awk $(PKG)/manual.awk $(PKG)/manual.rest
+$(PKG_DIR)/edgeprof.1: $(PKG_TABLE) $(PKG)/manual.awk $(PKG)/manual.rest
 	@awk -v version=$(EP_VERSION) -v date=$$(date -u -d @$(SOURCE_DATE_EPOCH) +%F) -v rest=$(PKG)/manual.rest \
-	    -f $(PKG)/help.awk -f $(PKG)/manual.awk $< >$@
+	    -f $(PKG)/manual.awk $< >$@
 
-$(PKG_DIR)/edgeprof.bash: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PKG)/completion-bash.awk $(PKG)/completion.bash
-	@awk -v body=$(PKG)/completion.bash -f $(PKG)/help.awk -f $(PKG)/completion.awk -f $(PKG)/completion-bash.awk $< >$@
+$(PKG_DIR)/edgeprof.bash: $(PKG_TABLE) $(PKG)/completion-bash.awk $(PKG)/completion.bash
+	@awk -v body=$(PKG)/completion.bash -f $(PKG)/completion-bash.awk $< >$@
 
-$(PKG_DIR)/_edgeprof: $(PKG_HELP) $(PKG)/help.awk $(PKG)/completion.awk $(PKG)/completion-zsh.awk
-	@awk -f $(PKG)/help.awk -f $(PKG)/completion.awk -f $(PKG)/completion-zsh.awk $< >$@
+$(PKG_DIR)/_edgeprof: $(PKG_TABLE) $(PKG)/completion-zsh.awk
+	@awk -f $(PKG)/completion-zsh.awk $< >$@
 
 $(call test,test-tools-manual,quick,300,shared,Manual page and completions hold exactly the commands and options of the tool.)
 test-tools-manual: $(BUILD)/edgeprof $(PKG_MADE)
