@@ -1,6 +1,7 @@
 # edgeprof. `make help` lists the targets; boards/README.md describes BOARD=.
 #
-# This file builds the library. The folders' .mk files register tests with $(call test,...) and benchmarks in BENCHES.
+# This file builds the library. The folders' .mk files have the rules of the tests in
+# tests/tests.txt, and register benchmarks in BENCHES.
 # All output goes to build/.
 
 BOARD ?= host
@@ -78,27 +79,16 @@ ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-
 # The dialect of TLS that OpenTelemetry's specification wants; the default of the other architectures is right.
 ep_tls_x86_64_threads.c := -mtls-dialect=gnu2
 
-TESTS     :=
-OWN_TESTS :=
-BENCHES   :=
+BENCHES :=
 
 # Boards whose tests this host runs in QEMU.
 QEMU_BOARDS := $(if $(filter host,$(BOARD)),qemu-aarch64 qemu-armhf)
 
-# $(call test,TARGET,TIER,SECONDS,shared|alone,Claim.) registers a test target.
-#   TIER     quick: part of `make test`; all: part of `make test-all`, too; own: only when named
-#   SECONDS  the timeout: several times the normal duration on a busy machine
-#   alone    measures CPU or wait times, so no other test may run at the same time
-# The claim is one sentence for tests/README.md. It may contain up to six commas.
+# tests/tests.txt has every test target.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9_-]*\) .*/\1/p' tests/tests.txt)
 comma := ,
-hash  := \#
-and_more  = $(if $(strip $(1)),$(comma)$(1))
-the_claim = $(5)$(call and_more,$(6))$(call and_more,$(7))$(call and_more,$(8))$(call and_more,$(9))$(call and_more,$(10))$(call and_more,$(11))
-define test
-$(eval .PHONY: $(1))$(eval $(if $(filter own,$(2)),OWN_TESTS,TESTS) += $(1))$(eval TEST_$(1) := $(2)|$(3)|$(4)|$(subst $(hash),\$(hash),$(the_claim)))
-endef
 
-.PHONY: all lib demo test test-all test-rest print-tests tests-readme bench setup setup-demo format clean help
+.PHONY: all lib demo test test-all test-long tests-readme bench setup setup-demo format clean help
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -188,27 +178,21 @@ demo:           ## profile the sample service and show its flame graph
 	@echo "make demo: port/nativeaot/nativeaot.mk is missing, there is no sample service in this tree" >&2; exit 1
 endif
 
-# RECORD=1 stores the durations for tests/README.md. EXPECTED_SKIPS=FILE: any other skip is a failure.
+# RECORD=1 stores the durations for tests/README.md. STRICT=1: a target that is skipped though it has all it needs is a failure.
 RUN_TESTS = $(PYTHON) tests/run.py --make '$(MAKE)' --logs $(BUILD)/logs --jobs $(JOBS) --seconds tests/seconds.txt \
-            $(if $(EXPECTED_SKIPS),--expected-skips '$(EXPECTED_SKIPS)') $(if $(RECORD),--record tests/seconds.txt)
+            $(if $(STRICT),--strict) $(if $(RECORD),--record tests/seconds.txt)
 test: setup     ## the tests that a developer waits for; the log of each is in $(BUILD)/logs
 	@$(RUN_TESTS) --tier quick $(MAKEOVERRIDES)
-test-all: setup ## every test
+test-all: setup ## every claim once, at its smallest honest size
 	@$(RUN_TESTS) --tier all --boards '$(QEMU_BOARDS)' $(MAKEOVERRIDES)
-test-rest: setup ## the tests of `make test-all` that `make test` has not
-	@$(RUN_TESTS) --tier rest --boards '$(QEMU_BOARDS)' $(MAKEOVERRIDES)
+test-long: setup ## the long sweeps of the same claims
+	@$(RUN_TESTS) --tier long --boards '$(QEMU_BOARDS)' $(MAKEOVERRIDES)
 
-# TARGET|TIER|SECONDS|MODE|CLAIM
-print-tests:
-	@:$(foreach t,$(TESTS) $(OWN_TESTS),$(info $(t)|$(TEST_$(t))))
-
-tests-readme:   ## write tests/README.md from the registered tests and tests/seconds.txt
-	@$(MAKE) -s --no-print-directory print-tests | $(PYTHON) tests/readme.py tests/seconds.txt tests/README.md
-$(call test,check-tests-readme,quick,60,shared,tests/README.md names exactly the registered test targets.)
+TESTS_PAGE = tests/tests.txt tests/seconds.txt tests/README.md
+tests-readme:   ## write tests/README.md from tests/tests.txt and tests/seconds.txt
+	@$(PYTHON) tests/readme.py $(TESTS_PAGE)
 check-tests-readme:
-	@$(MAKE) -s --no-print-directory print-tests | $(PYTHON) tests/readme.py --check tests/seconds.txt tests/README.md
-
-$(call test,check-runner,quick,120,shared,The runner reports passed, failed, skipped and timed-out targets and builds shared files once.)
+	@$(MAKE) -npq help 2>/dev/null | $(PYTHON) tests/readme.py --check $(TESTS_PAGE)
 check-runner:
 	@$(PYTHON) tests/run_test.py $(BUILD)/tests/runner
 

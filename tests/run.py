@@ -1,34 +1,43 @@
 #!/usr/bin/env python3
-"""Runs registered test targets and prints one verdict a target. `make test`, `make test-all` and `make test-rest` call it.
+"""Runs the tests of tests/tests.txt and prints one verdict a target. `make test`, `make test-all` and `make test-long` call it.
 
-    run.py [--make MAKE] [--tier quick|all|rest] [--logs DIR] [--jobs N] [--expected-skips FILE] [--record FILE]
+    run.py [--list FILE] [--make MAKE] [--tier quick|all|long] [--logs DIR] [--jobs N] [--strict] [--record FILE]
            [--boards NAMES] [--seconds FILE] [NAME=VALUE...] [TARGET...]
 
-It reads the registrations from `make print-tests`: target, tier, timeout, shared or alone, claim. It first builds the
-files that the targets need, in one make, so that no two targets build the same file. Then it runs the shared targets in
-parallel, the longest first, and the others one by one. A target over its timeout is killed with all its processes.
-A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured ratio can be off by
-chance. What fails again is a defect; what then passes is named in the summary. After more than AGAIN_MOST failures
-nothing runs again. A log line `SKIPPED: reason` makes the verdict SKIPPED. The exit status is 1 when a target failed or, with
---expected-skips, when a target that FILE does not name was skipped. --record writes the seconds to FILE.
+It first builds the files that the targets need, in one make, so that no two targets build the same file. Then it runs
+the shared targets in parallel, the longest first, and the others one by one. A target over its timeout is killed with
+all its processes. A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured
+ratio can be off by chance. What fails again is a defect; what then passes is named in the summary. After more than
+AGAIN_MOST failures nothing runs again. A target is skipped when something that it needs is missing, or when its log has
+a line `SKIPPED: reason`. The exit status is 1 when a target failed or, with --strict, when a target was skipped
+although everything that it needs is there. --record writes the seconds to FILE.
 """
 import argparse
 import collections
 import concurrent.futures
 import os
 import pathlib
+import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-Test = collections.namedtuple("Test", "name tier timeout mode claim")
+Test = collections.namedtuple("Test", "name tier timeout mode needs claim")
 Result = collections.namedtuple("Result", "name verdict seconds cpu reason")
 SKIPPED = re.compile(rb"^SKIPPED: (.*)$", re.MULTILINE)
 # What says in a log what failed: cmocka, compilers, pytest, the machines in QEMU, make.
 TELLING = re.compile(r"\[ +(?:FAILED|LINE|ERROR) +\]|\berror: |^E  |exit code [1-9]|\*\*\* \[|\bFAIL\b")
+# What a target may need: is it there, and what is said when not.
+NEEDS = {
+    "dotnet": (lambda: shutil.which("dotnet"), "there is no .NET SDK on PATH"),
+    "x86_64": (lambda: platform.machine() == "x86_64", "only on x86_64"),
+    "root": (lambda: os.geteuid() == 0, "needs root"),
+}
+TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}
 AGAIN_MOST = 12
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
@@ -39,10 +48,11 @@ BOARD_GOALS = ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit",
 def parsed():
     parser = argparse.ArgumentParser()
     parser.add_argument("--make", default="make")
-    parser.add_argument("--tier", choices=("quick", "rest", "all"), default="all")
+    parser.add_argument("--list", type=pathlib.Path, default=pathlib.Path("tests/tests.txt"))
+    parser.add_argument("--tier", choices=tuple(TIERS), default="all")
     parser.add_argument("--logs", type=pathlib.Path, default=pathlib.Path("build/host/logs"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--expected-skips", type=pathlib.Path)
+    parser.add_argument("--strict", action="store_true")
     parser.add_argument("--record", type=pathlib.Path)
     parser.add_argument("--seconds", type=pathlib.Path)
     parser.add_argument("--boards", default="")
@@ -65,24 +75,29 @@ class Runner:
         self.unsteady = []  # failed, then passed
         self.running = set()  # process groups
         self.count = 0
+        self.excused = set()  # skipped because something that they need is missing
 
-    def registered(self):
-        listed = subprocess.run([*self.make, "-s", "print-tests"], env=environment(), check=True, capture_output=True, text=True).stdout
-        tests = [Test(*line.split("|")) for line in listed.splitlines() if line.count("|") == 4]
+    def chosen(self):
+        """The targets to run. What is missing for the others is reported at once."""
+        tests = read_list(self.options.list)
         names = [word for word in self.options.words if "=" not in word]
         unknown = set(names) - {test.name for test in tests}
         if unknown:
-            sys.exit(f"run.py: no such test target: {' '.join(sorted(unknown))}; `make print-tests` lists all")
-        if names:
-            return [test for test in tests if test.name in names]
-        wanted = {"quick": ("quick",), "rest": ("all",), "all": ("quick", "all")}[self.options.tier]
-        return [test for test in tests if test.tier in wanted]
+            sys.exit(f"run.py: no such test target: {' '.join(sorted(unknown))}; {self.options.list} has all")
+        tests = [test for test in tests if (test.name in names if names else test.tier in TIERS[self.options.tier])]
+        self.count = len(tests)
+        reasons = {test.name: missing(test) for test in tests}
+        for test in tests:
+            if reasons[test.name]:
+                self.report(Result(test.name, "SKIPPED", 0, 0, reasons[test.name]), False)
+        self.excused = {name for name, reason in reasons.items() if reason}
+        return [test for test in tests if not reasons[test.name]]
 
     # ---- what several targets need ----
 
     def needed(self, goals, *variables):
         """The files that the goals depend on. Goals without a folder are names: what they need counts, not they."""
-        database = subprocess.run([*self.make, "-npq", *variables, "print-tests"], env=environment(), capture_output=True, text=True).stdout
+        database = subprocess.run([*self.make, "-npq", *variables, "help"], env=environment(), capture_output=True, text=True).stdout
         needs = {}
         for line in database.splitlines():
             found = re.match(r"([A-Za-z0-9_][^\s:=#]*)::?(?!=) ?(.*)$", line)
@@ -160,7 +175,6 @@ class Runner:
                 print(tail(self.options.logs / f"{result.name}.log", 40), flush=True)
 
     def everything(self, tests):
-        self.count = len(tests)
         for board in self.options.boards.split():  # first: what the host builds asks the boards' makes, too
             self.build(f"build-{board}", BOARD_GOALS, f"BOARD={board}")
         self.build("build", [test.name for test in tests])
@@ -195,13 +209,9 @@ class Runner:
         print()
         for r in failed:
             print(f"{r.name} {r.verdict}: {r.reason}; its log ends with\n{tail(self.options.logs / f'{r.name}.log', 12)}\n")
-        unexpected = []
-        if self.options.expected_skips:
-            lines = self.options.expected_skips.read_text().splitlines()
-            expected = {line.split("#")[0].strip() for line in lines}
-            unexpected = [r for r in skipped if r.name not in expected]
+        unexpected = [r for r in skipped if r.name not in self.excused] if self.options.strict else []
         for r in unexpected:
-            print(f"{r.name} was skipped, and {self.options.expected_skips} does not expect that: {r.reason}")
+            print(f"{r.name} was skipped although everything that it needs is there: {r.reason}")
         for name in self.unsteady:
             print(f"{name} failed at first and passed alone; {self.options.logs}/{name}.first.log has the first run")
         print(f"{len(self.results) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped", flush=True)
@@ -227,6 +237,17 @@ def tail(log, count):
     return "\n".join("    " + line for line in [*telling, *(["..."] if telling else []), *lines[-count:]])
 
 
+def read_list(path):
+    """The tests of the list, in its order."""
+    rows = (line.split("|", 5) for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return [Test(*(word.strip() for word in row)) for row in rows]
+
+
+def missing(test):
+    """Why the test cannot run here, or nothing."""
+    return "; ".join(NEEDS[need][1] for need in test.needs.split(",") if need != "-" and not NEEDS[need][0]())
+
+
 def read_seconds(path):
     """{target: (seconds, CPU seconds)}"""
     if path is None or not path.exists():
@@ -248,7 +269,7 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, runner.stop)
     start = time.monotonic()
-    runner.everything(runner.registered())
+    runner.everything(runner.chosen())
     if runner.options.record:
         record(runner.options.record, runner.results)
     print(f"\n{time.monotonic() - start:.0f} s")

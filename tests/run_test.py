@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 """The runner's verdicts, on a small Makefile: passed, failed, skipped, timed out, shared and alone.  run_test.py FOLDER"""
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
 
 MAKEFILE = """
-print-tests:
-    @printf '%s\\n' 'good|quick|60|shared|Claim.' 'other|quick|60|shared|Claim.' 'bad|all|60|shared|Claim.' 'dry|all|60|shared|Claim.' \\
-        'stuck|all|1|shared|Claim.' 'single|all|60|alone|Claim.' \\
-        'long|own|60|alone|Claim.' 'shaky|own|60|shared|Claim.'
 good: build/common
     @echo good; cat $<; touch build/a; for i in $$(seq 300); do [ ! -e build/b ] || exit 0; sleep 0.1; done; exit 1
 other: build/common
@@ -31,6 +29,17 @@ shaky:
     @echo run; [ -e build/shaky ] || { touch build/shaky; exit 1; }
 .PHONY: good other bad dry stuck single long shaky
 """
+LIST = """# target | tier | timeout | mode | needs | claim
+good   | quick | 60 | shared | -        | Claim.
+other  | quick | 60 | shared | -        | Claim | with a bar.
+bad    | all   | 60 | shared | -        | Claim.
+dry    | all   | 60 | shared | -        | Claim.
+net    | all   | 60 | shared | dotnet   | Claim.
+stuck  | all   | 1  | shared | -        | Claim.
+single | all   | 60 | alone  | -        | Claim.
+long   | long  | 60 | alone  | -        | Claim.
+shaky  | own   | 60 | shared | -        | Claim.
+"""
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
 
@@ -40,7 +49,8 @@ def expect(good, what, output=""):
 
 
 def runner(folder, *options):
-    done = subprocess.run([sys.executable, RUN, "--logs", "build/logs", "--jobs", "2", *options], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, RUN, "--list", "tests.txt", "--logs", "build/logs", "--jobs", "2", *options], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PATH": "bin"})
     return done.returncode, done.stdout
 
 
@@ -56,21 +66,24 @@ def main():
     subprocess.run(["rm", "-rf", folder], check=True)
     (folder / "build").mkdir(parents=True)
     (folder / "Makefile").write_text(MAKEFILE.replace("\n    @", "\n\t@"))
-    (folder / "skips").write_text("# expected\ndry\n")
-    (folder / "none").write_text("")
+    (folder / "tests.txt").write_text(LIST)
+    (folder / "bin").mkdir()
+    for name in ("make", "sh", "cat", "touch", "seq", "sleep", "echo"):
+        (folder / "bin" / name).symlink_to(shutil.which(name))
 
     status, output = runner(folder, "--tier", "quick")
     expect(status == 0 and output.endswith("\n2 passed, 0 failed, 0 skipped\n"), "quick tier: two targets that wait for each other", output)
     expect((folder / "build/count").read_text() == "built\n", "what two targets need is built once")
 
-    status, output = runner(folder, "--tier", "rest", "--record", "seconds")
-    expect(status == 1 and output.endswith("\n1 passed, 2 failed, 1 skipped\n"), "the rest: one of each verdict", output)
+    status, output = runner(folder, "--tier", "all", "--record", "seconds")
+    expect(status == 1 and output.endswith("\n3 passed, 2 failed, 2 skipped\n"), "all: each verdict", output)
+    expect(re.search(r"^SKIPPED +net .* there is no .NET SDK on PATH$", output, re.M), "a target whose needs are missing is skipped", output)
     expect(re.search(r"^TIMEOUT +stuck .* not finished after 1 s$", output, re.M), "a target over its timeout is a TIMEOUT", output)
     expect(re.search(r"^SKIPPED +dry .* nothing to drink$", output, re.M), "a skip has its reason", output)
     expect("    why it failed" in output and "    100\n" in output and "    40\n" not in output, "the log's end of a failed target is shown", output)
     expect("    [  FAILED  ] first" in output, "what further up says what failed is shown, too", output)
     expect((folder / "build/logs/bad.log").exists(), "each target has a log")
-    expect(re.fullmatch(r"#.*\nsingle \d+ \d+\n", (folder / "seconds").read_text()), "seconds of what passed are recorded")
+    expect(re.fullmatch(r"#.*\ngood \d+ \d+\nother \d+ \d+\nsingle \d+ \d+\n", (folder / "seconds").read_text()), "seconds of what passed are recorded")
     pid = int((folder / "build/stuck.pid").read_text())
     for _ in range(100):
         if not is_alive(pid):
@@ -78,9 +91,9 @@ def main():
         time.sleep(0.1)
     expect(not is_alive(pid), "processes of a target over its timeout are gone")
 
-    expect(runner(folder, "--expected-skips", "skips", "dry")[0] == 0, "an expected skip is no failure")
-    status, output = runner(folder, "--expected-skips", "none", "dry")
-    expect(status == 1 and output.endswith("\n0 passed, 0 failed, 1 skipped\n"), "an unexpected skip is a failure", output)
+    expect(runner(folder, "--strict", "net")[0] == 0, "a skip for a missing need is no failure")
+    status, output = runner(folder, "--strict", "dry")
+    expect(status == 1 and output.endswith("\n0 passed, 0 failed, 1 skipped\n"), "another skip is a failure", output)
     expect(not (folder / "build/long").exists(), "a long run starts only by name")
 
     status, output = runner(folder, "shaky", "bad")

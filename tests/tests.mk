@@ -39,15 +39,6 @@ UT_LIBS_linux_crash := -Wl,--wrap=ep_port_crash_write,--wrap=ep_port_crash_sync
 UT_LIBS_linux_bias := -lm
 UT_LIBS_test_alloc_hooks := -lm
 
-$(call test,test-unit,quick,300,shared,Each file of the core does what its header says, on the simulated port.)
-$(call test,test-week-offline,all,600,shared,After a week offline each nanosecond is delivered, or counted as too old or as dropped by the spool.)
-$(call test,test-unit-asan,all,600,shared,The C unit tests of the core run without a finding of ASan and UBSan.)
-$(call test,test-linux-asan,all,600,alone,The tests of the Linux port run without a finding of ASan and UBSan.)
-$(call test,test-unit-tsan,all,300,shared,TSan finds no data race between the profiler's threads.)
-$(call test,test-template,quick,120,shared,The core links against the template of a port, so port.h misses no function.)
-$(call test,test-perf-clock,own,300,alone,The clock of perf events accounts for CPU time, above HZ, and gives way to timers under each limit.)
-$(call test,test-linux,quick,600,alone,The Linux port profiles real processes: signals, threads, waits, names and allocations.)
-
 # $(1): build
 define ut_way
 $(UT_DIR)/$(1)/%.o: %.c $(UT_HEADERS) tests/tests.mk | $(GEN_HDR)
@@ -143,7 +134,6 @@ UT_DECODE := $(UT_DIR)/plain/decode_lengths
 $(UT_DECODE): tests/unit/unwind/decode_lengths.c core/unwind/code_x86_64.c core/unwind/code_x86_64.h
 	@mkdir -p $(@D)
 	$(CC) $(UT_CPPFLAGS) $(UT_BASE) $(WARNINGS) $(UT_plain) $(filter %.c,$^) -o $@
-$(call test,test-decoder,quick,120,shared,The x86-64 decoder finds the lengths that objdump finds in all code of libc and Python.)
 test-decoder: $(UT_DECODE)
 	@objdump -dw $$($(CC) -print-file-name=libc.so.6) $$(readlink -f $(PYTHON)) | $< 500000
 endif
@@ -156,7 +146,6 @@ test-template: $(UT_DIR)/template
 
 # Other programs read the encoders' messages; the contents are compared with the samples.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
-$(call test,test-encoders,quick,120,shared,The readers of other people decode both encodings to exactly what was sampled.)
 $(UT_DIR)/encode_dump: $(UT_DIR)/plain/tests/unit/encode/encode_dump.o $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
 	$(CC) $(UT_BASE) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -lresolv
 test-encoders: $(UT_DIR)/encode_dump

@@ -95,12 +95,6 @@ ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 # $(1): files in tests/host, and pytest options
 host_test     = $(ET_RUN_ENV) $(PYTHON) -m pytest --build $(BUILD) $(addprefix tests/host/,$(filter %_test.py,$(1))) $(filter-out %_test.py,$(1))
 ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
-$(call test,test-tools-unit,quick,600,shared,Each part of the host tool does what its header says, with ASan and UBSan.)
-$(call test,test-tools-server,quick,300,shared,Hostile and unlucky senders do no harm to a running server with sanitizers.)
-$(call test,test-tools-cli,quick,300,shared,Commands give the right exit status and one clear line, and agree with go tool pprof.)
-$(call test,test-tools-page,quick,300,shared,The page shows the profile, selection, timeline and address correctly in Chromium.)
-$(call test,test-tools-page-views,quick,300,shared,The other views of the page show the figures of the API in Chromium.)
-$(call test,test-tools-page-hostile,all,300,shared,The page shows hostile names as text and is usable without a mouse, on small screens and in the dark.)
 
 $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
@@ -162,7 +156,6 @@ $(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@
 $(ET_TSAN_DIR)/edgeprof: $(ET_TSAN_OBJ)
 	@echo "  LD $@"; $(ET_CC) $(ET_TSAN) -o $@ $^ $(ET_LDLIBS)
-$(call test,test-tools-tsan,quick,300,shared,TSan finds no data race in a server that takes - answers - passes on and deletes profiles at once.)
 .PHONY: test-tools-tsan
 test-tools-tsan: $(ET_TSAN_DIR)/edgeprof $(BUILD)/edgeprof
 	@$(call host_test,tsan_test.py)
@@ -172,14 +165,10 @@ BENCHES += bench-page
 bench-page: $(BUILD)/edgeprof
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/first_paint.py $<
 
-$(call test,test-tools-relay,all,600,shared,The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.)
 test-tools-relay: $(ET_TEST)/edgeprof
 	@$(call host_test,relay_test.py)
 
 ET_BACKLOG ?= 36
-$(call test,test-tools-relay-backlog,all,300,shared,A relayed backlog reaches servers that behave as the real ones whole and once - past bad profiles and limits too.)
-$(call test,test-tools-relay-answers,all,300,shared,Every answer of a relay's destination has the right result for each profile: slow ones and pages of proxies too.)
-$(call test,relay-backlog,own,3600,alone,A backlog of an hour of 100 devices reaches Pyroscope's limits in the time that its rate allows.)
 test-tools-relay-backlog: $(BUILD)/edgeprof
 	@$(call host_test,relay_backlog_test.py -k test_backlog)
 
@@ -194,6 +183,5 @@ BENCHES += bench-relay
 bench-relay: $(BUILD)/edgeprof
 	@$(call host_test,relay_backlog_test.py -k "test_figures or test_backlog and not bad")
 
-$(call test,test-tools-metrics,quick,300,shared,/metrics counts what was pushed and never falls, and promtool accepts metrics and rules.)
 test-tools-metrics: $(ET_TEST)/edgeprof
 	@$(call host_test,metrics_test.py)

@@ -13,10 +13,6 @@ TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/edgeprof/*.h)
 
-$(call test,test-transport,quick,300,shared,HTTP, TCP and file transports, pushes and the deliver thread handle every response and fault, with sanitizers too.)
-$(call test,test-transport-contract,quick,300,shared,Each shipped transport keeps the transport contract, and the contract test finds broken ones.)
-$(call test,test-transport-readme,quick,120,shared,The programs in the transport documents compile and run.)
-$(call test,test-own-nanopb,quick,120,shared,A program with its own nanopb links beside the library, and both work.)
 define transport_test
 $(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
 	@mkdir -p $$(@D)

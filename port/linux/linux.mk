@@ -36,7 +36,6 @@ $(PRELOAD_WAITS) $(PRELOAD_CHOICE): $(BUILD)/tests/preload/%: tests/preload/%.c
 .PHONY: test-preload test-preload-choice test-preload-targets
 test-preload: $(PRELOAD_WAITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_WAITS) $(BUILD)/tests/preload
-$(call test,test-preload,all,300,alone,Waits of a program built without edgeprof appear with the right time and stack.)
 
 # Memory of a program built without edgeprof.
 PRELOAD_MEMORY := $(BUILD)/tests/preload/memory
@@ -60,10 +59,8 @@ $(PRELOAD_MEMORY)_musl: tests/preload/memory.c tests/preload/memory_linked.c $(B
 .PHONY: test-preload-memory test-preload-memory-seeds
 test-preload-memory: $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_work 2 $(MEMORY_LINKED) $(MEMORY_MUSL)
-$(call test,test-preload-memory,all,120,shared,Bytes in use and allocated by each function of a C program are right within chance.)
 test-preload-memory-seeds: $(PRELOAD_MEMORY) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_seeds 20
-$(call test,test-preload-memory-seeds,own,600,shared,The same in 20 runs: also their mean is right within chance.)
 
 # Real programs, against a library that counts exactly.
 MEMORY_EXACT := $(BUILD)/tests/preload/exact.so
@@ -74,19 +71,15 @@ $(MEMORY_EXACT): tests/preload/exact.c
 test-preload-memory-exact: $(MEMORY_EXACT) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tools/build/setup.sh apt build tools test programs
 	@tests/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $< $(BUILD)/tests/preload/memory_exact 1
-$(call test,test-preload-memory-exact,all,120,shared,Bytes in use by function are right within chance in Redis and in CPython$(comma) with its own allocator and with malloc().)
 test-preload-memory-exact-seeds: $(MEMORY_EXACT) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tools/build/setup.sh apt build tools test programs
 	@tests/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $< $(BUILD)/tests/preload/memory_exact 20
-$(call test,test-preload-memory-exact-seeds,own,600,shared,The same in 20 runs with other data: also the means are right within chance.)
 
 .PHONY: test-preload-memory-programs test-preload-memory-leak
 test-preload-memory-programs: $(PRELOAD_MEMORY) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_programs
-$(call test,test-preload-memory-programs,all,120,shared,A leak is named; memory is right in forked children and with jemalloc and tcmalloc.)
 test-preload-memory-leak: $(PRELOAD_MEMORY) $(MEMORY_LIB) $(BUILD)/edgeprof
 	@tests/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(BUILD)/tests/preload/memory_leak 1200 10000
-$(call test,test-preload-memory-leak,own,600,shared,A leak of 100 bytes in 10000 allocations is named at the rate that users have.)
 
 # What the hooks cost.
 PRELOAD_COST := $(BUILD)/tests/preload/calls $(BUILD)/tests/preload/steps
@@ -97,10 +90,8 @@ $(PRELOAD_COST): $(BUILD)/tests/preload/%: tests/preload/%.c
 .PHONY: test-preload-steps test-preload-own
 test-preload-steps: $(BUILD)/tests/preload/steps $(PRELOAD_LIB)
 	@tests/preload/steps.py $(abspath $(PRELOAD_LIB)) $<
-$(call test,test-preload-steps,quick,300,shared,A hook around a call that returns at once adds no system call and few instructions.)
 test-preload-own: $(BUILD)/tests/preload/calls $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/own.py $(BUILD)/edgeprof $< $(BUILD)/tests/preload
-$(call test,test-preload-own,all,120,shared,The CPU time of hooks in the program's threads appears as [edgeprof].)
 
 # The process ends with the program's last thread, not with edgeprof's.
 PRELOAD_MAIN_EXITS := $(BUILD)/tests/preload/main_exits
@@ -118,20 +109,16 @@ test-preload-end: $(PRELOAD_MAIN_EXITS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@for i in 1 2 3 4 5 6; do timeout -s KILL 60 $(BUILD)/edgeprof run --level high -- \
 	    sh -c 'i=0; while [ $$i -lt 200000 ]; do i=$$((i + 1)); done' >$<.out 2>&1 && grep -q 'cpu:' $<.out || \
 	    { cat $<.out; echo "$@: dash ends by _exit(): its profile is lost" >&2; exit 1; }; done
-$(call test,test-preload-end,all,400,shared,A profiled process ends with its last thread at every level and number of threads.)
 # Short processes do not wait long for a server that does not answer.
 .PHONY: test-preload-exits
 test-preload-exits: $(PRELOAD_LIB)
 	@tests/preload/exits.py $(abspath $(PRELOAD_LIB))
-$(call test,test-preload-exits,quick,120,shared,A short process does not wait long for a server that does not answer.)
 test-preload-choice: $(PRELOAD_CHOICE) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_CHOICE) $(BUILD)/tests/preload/choices
 
 # Programs that are difficult or impossible to preload into.
 test-preload-targets: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/preload/targets.py $(BUILD)/edgeprof $(BUILD)/tests/preload/targets
-$(call test,test-preload-choice,all,300,shared,run profiles exactly the processes that --only and --skip choose.)
-$(call test,test-preload-targets,all,300,shared,run says in one line why it cannot profile a program, and the program runs.)
 
 # Processes that are forked without exec.
 FORK_WORKERS := $(BUILD)/tests/fork/workers
@@ -142,10 +129,7 @@ $(FORK_WORKERS): tests/fork/workers.c
 .PHONY: test-fork test-fork-nginx test-fork-postgres
 test-fork: $(FORK_WORKERS) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/fork/fork.py $(BUILD)/edgeprof $(FORK_WORKERS) $(BUILD)/tests/fork
-$(call test,test-fork,all,300,shared,run accounts for the CPU time of forked workers and short-lived children, and costs these little.)
 test-fork-nginx: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/fork/nginx.py $(BUILD)/edgeprof $(BUILD)/tests/fork/nginx
-$(call test,test-fork-nginx,all,120,alone,run accounts for the CPU time of nginx and its workers.)
 test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/fork/postgres.py $(BUILD)/edgeprof
-$(call test,test-fork-postgres,all,180,alone,run accounts for the CPU time of PostgreSQL under pgbench, also with a process for each connection.)

@@ -35,6 +35,4 @@ test-nativeaot-musl-arm64: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-hooks-musl
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl-aarch64 \
 	    qemu-aarch64 -L build/deps/arm64
-$(call test,test-nativeaot-musl,all,600,shared,The archive for musl on x86-64 links with every hook and runs.)
-$(call test,test-nativeaot-musl-arm64,own,1200,shared,So does the one for musl on aarch64: in qemu-user.)
 endif

@@ -189,7 +189,6 @@ shadow-aot: $(SHADOW_AOT)
 test-shadow-c: shadow-c
 	@$(SHADOW_C) fp | awk '/^figure exact/ { good = $$3 > 0 && $$3 < 50 } END { exit !good }'
 	@$(call shadow_check,$@,c,$(SHADOW_C),c_x86_64_pct=99.9 x86_64_c_pct=99.8 x86_64_libc_pct=99.9)
-$(call test,test-shadow-c,all,300,shared,The x86-64 unwinder is exact in a C program and libc; no wrong stack calls itself exact.)
 
 # The hooks without .NET, on every architecture.
 NA_HOOKS := $(NA_BUILD)/hooks
@@ -208,7 +207,6 @@ test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
 	@for arch in aarch64 armhf; do $(MAKE) --no-print-directory -s BOARD=qemu-$$arch na-hooks || exit 1; done
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
 	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
-$(call test,test-nativeaot-hooks,all,300,shared,The runtime hooks count allocations, exceptions and collections on x86-64 and both ARMs.)
 .PHONY: bench-nativeaot-hooks
 bench-nativeaot-hooks: $(NA_HOOKS)
 	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) $(abspath $(NA_BUILD)/hooks-work/bench.profile)
@@ -226,7 +224,6 @@ endef
 $(foreach program,Lifecycle Waits Heap Workload Kinds Incidents,$(eval $(call na_program,$(program))))
 
 # Background processes of a build, such as dotnet's, must not block the next one.
-$(call test,test-build-lock,quick,60,shared,A process that a build leaves behind does not hold the lock of the next build.)
 test-build-lock:
 	@$(NA_LOCKED) sh -c 'sleep 300 & echo $$! >$(NA_BUILD)/.left'; \
 	    flock -n $(NA_BUILD)/.lock true; free=$$?; kill $$(cat $(NA_BUILD)/.left); rm -f $(NA_BUILD)/.left; \
@@ -237,35 +234,6 @@ NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycl
     test-nativeaot-kinds test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
     test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-nativeaot-async-arm64 test-hosting
-$(call test,test-shadow-nativeaot,all,300,shared,The x86-64 unwinder is exact in all managed code; no wrong stack calls itself exact.)
-$(call test,test-nativeaot-context,all,300,alone,Tags and spans that C# sets carry the CPU time of the work under them.)
-$(call test,test-nativeaot-lifecycle,all,300,alone,A .NET program starts, stops and restarts the profiler, and the JIT build of it still runs.)
-$(call test,test-nativeaot-package,all,600,shared,A project outside the tree builds and runs with nothing but the NuGet package.)
-$(call test,test-nativeaot-growth,all,600,shared,The archives in the package have no debug information and the sample service grows by no more than a limit.)
-$(call test,test-nativeaot-packages,all,900,shared,The NuGet packages have license and icon and symbols and no path of this machine; packing at another path gives the same contents.)
-$(call test,test-nativeaot-consumers,all,900,shared,An F# program that only references the package and a NativeAOT shared library show the right hottest function.)
-$(call test,test-nativeaot-consumers-wide,own,3600,shared,So do programs in C# and F# and VB with .NET 8 to 10 and Server GC and globalization.)
-$(call test,test-nativeaot-run,all,300,alone,A service built without the package shows the same hot functions under edgeprof run.)
-$(call test,test-nativeaot-waits,all,300,alone,Locks, waits and a deadlock of managed code agree with stopwatches.)
-$(call test,test-nativeaot-heap,all,300,alone,Allocations, live heap, exceptions and collections agree with the program's own counts.)
-$(call test,test-nativeaot-native,all,300,shared,With EdgeProfNativeMemory the memory of P/Invokes$(comma) of libraries and of NativeMemory is right by site; without it nothing of it is there.)
-$(call test,test-nativeaot-soak,all,300,alone,Every kind at once survives twenty seconds of constant collections.)
-$(call test,test-nativeaot-workload,all,300,alone,Sockets, sleeps and files behave the same without the profiler and at every level.)
-$(call test,test-nativeaot-range,all,300,shared,A build with a NativeAOT runtime that no test ran has one warning, EDGEPROF002.)
-$(call test,test-nativeaot-drift,all,600,shared,A NativeAOT runtime that differs switches off the kinds that need the difference; nothing else.)
-$(call test,test-nativeaot-versions,all,900,shared,Each kind and the names of threads are there with the NativeAOT runtimes of .NET 8 and 10.)
-$(call test,test-nativeaot-async,all,600,shared,Async parents of a .NET program are those that wait: captures under constant collections and the stacks of a profile.)
-$(call test,test-nativeaot-async-versions,all,900,shared,The same, and edgeprof tasks, with the NativeAOT runtimes of .NET 8 and 10.)
-$(call test,test-nativeaot-tasks,all,300,shared,edgeprof tasks lists exactly the chains of pending async methods of a .NET program.)
-$(call test,test-nativeaot-async-arm64,own,3600,shared,The same as test-nativeaot-async for arm64 with the NativeAOT runtimes of .NET 9 and 10; in qemu-user.)
-$(call test,soak-async,own,3600,alone,A million captures of async parents under constant collections: none is wrong.)
-$(call test,test-nativeaot-imports,all,300,shared,Each native call that the package wraps may be wrapped, judged by the framework's assemblies.)
-$(call test,test-nativeaot-kinds,all,300,alone,Every kind of profile of a .NET program reaches the server with its unit, count and stacks.)
-$(call test,test-nativeaot-incident,all,300,shared,Each slow request in 10$(comma)000 of a .NET program is captured and its cause is visible: a GC pause$(comma) a lock$(comma) a sleep$(comma) the disk$(comma) CPU time.)
-$(call test,test-nativeaot-control,all,300,alone,Levels and kinds of the sample service change over its control endpoint, within the CPU budget.)
-$(call test,test-nativeaot-pull,quick,300,alone,The real .NET sample service runs under load, and go tool pprof reads its pull endpoint.)
-$(call test,test-hosting,all,1200,alone,A service of the template with AddEdgeProf() has its shutdown in the profile and ends at most 100 ms later; settings and log and health and meter are right.)
-$(call test,soak-gc,own,3600,alone,Every kind at once survives ten minutes of constant collections.)
 ifeq ($(NA_DOTNET),)
 $(NA_TESTS):
 	@echo "SKIPPED: there is no .NET SDK on PATH"
@@ -488,6 +456,3 @@ test-demo-c:
 .PHONY: test-demo-ten
 test-demo-ten:
 	@MAKE="$(MAKE)" tests/nativeaot/demo_runs.py 10 $(or $(DEMO_SECONDS),15)
-$(call test,test-demo-ten,own,900,alone,Ten demos in a row show each share within 1.5 points and none of them all too much or too little.)
-$(call test,test-demo,all,300,alone,make demo profiles the sample service and its flame graph shows the right shares.)
-$(call test,test-demo-c,all,300,alone,make demo profiles the C program and its flame graph shows the right shares.)

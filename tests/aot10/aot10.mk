@@ -45,13 +45,11 @@ AOT10_QEMU      := qemu-aarch64 -L /usr/aarch64-linux-gnu
 aot10_share      = tests/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/$(1).profile --name $(1)
 
 .PHONY: test-aot10 test-aot10-pac test-aot10-system-aarch64 test-aot10-collector-aarch64 test-aot10-aarch64 test-aot10-shadow test-aot10-shadow-aarch64 bench-aot10
-$(call test,test-aot10,quick,300,shared,Stacks in a .NET 10 library without symbols are exact on x86-64, linked in and preloaded.)
 test-aot10: $(AOT10)/linked $(AOT10)/plain $(PRELOAD_LIB) $(BUILD)/edgeprof $(UT_DECODE)
 	$(call aot10_run,$(call aot10_profile,linked,x64,2500) && $(call aot10_profile,plain,x64,2500,$(AOT10_PRELOADED)) && \
 	    $(call aot10_share,linked) --samples 300 --exact 98.5 --cut 0.2 && $(call aot10_share,plain) --samples 300 --exact 98.5 --cut 0.5 && \
 	    objdump -dw $(call AOT10_LIBRARY,x64) | $(UT_DECODE) 200000)
 
-$(call test,test-aot10-aarch64,all,600,shared,Stacks in a .NET 10 library without symbols are exact on aarch64, in qemu-user.)
 test-aot10-aarch64: $(AOT10)/linked-aarch64 $(BUILD)/edgeprof
 	$(call aot10_run,$(call aot10_profile,linked-aarch64,arm64,4500,$(AOT10_QEMU)) && \
 	    $(call aot10_share,linked-aarch64) --samples 300 --exact 97 --cut 0.5)
@@ -66,7 +64,6 @@ $(AOT10)/init: tests/qemu/init.c
 	aarch64-linux-gnu-gcc -D_GNU_SOURCE -std=c11 -O2 $(WARNINGS) -static $< -o $@
 build/deps/arm64/vmlinuz:
 	tools/build/setup.sh cross
-$(call test,test-aot10-system-aarch64,all,900,shared,Stacks in a .NET 10 library are exact on a whole aarch64 machine while its collector works.)
 test-aot10-system-aarch64: $(AOT10)/linked-aarch64 $(AOT10)/init $(BUILD)/edgeprof build/deps/arm64/vmlinuz
 	$(call aot10_run,rm -rf $(AOT10)/system && printf '%s\n' '$(AOT10_JOB)' 'show aot10 /tmp/profile' >$(AOT10)/jobs && \
 	    tests/qemu/initramfs.py $(AOT10)/initrd.gz init=$(AOT10)/init jobs=$(AOT10)/jobs bin/linked=$(AOT10)/linked-aarch64 \
@@ -76,14 +73,12 @@ test-aot10-system-aarch64: $(AOT10)/linked-aarch64 $(AOT10)/init $(BUILD)/edgepr
 	    tests/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/system/aot10 --name "whole machine" --samples 800 --exact 80 --cut 3)
 
 # A host whose code is signed (PAC), and the same profiler, on a processor with and one without.
-$(call test,test-aot10-pac,all,600,shared,Stacks in a .NET 10 library called by signed code are exact on aarch64.)
 test-aot10-pac: $(AOT10)/linked-pac $(BUILD)/edgeprof
 	$(call aot10_run,for cpu in $(PAC_CPUS); do $(call aot10_profile,linked-pac,arm64,3000,qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu) && \
 	    tests/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/linked-pac.profile --name "linked-pac $$cpu" --samples 200 --exact 96 --cut 0.6 || return 1; done)
 
 # Managed code, the runtime's C++, its assembly: enum shadow_place.
 AOT10_NEED := exact_steps_x86_64_pct=99.9 exact_steps_x86_64_runtime_pct=99 exact_steps_x86_64_assembly_pct=97
-$(call test,test-aot10-shadow,all,300,shared,The unwinder is exact in a .NET 10 library without symbols; no wrong stack calls itself exact.)
 test-aot10-shadow: $(AOT10)/shadow
 	$(call aot10_run,$< $(call AOT10_LIBRARY,x64) 4 $<.places >$<.figures && cat $<.figures && \
 	    tests/shadow/report.py $<.places $< --honest $<.figures $(AOT10_NEED:%=--need %) && echo "$@: no wrong stack calls itself exact")
@@ -94,7 +89,6 @@ aot10_ilc = $(NA_LOCKED) dotnet publish -c Release -r linux-x64 -nologo -v quiet
     -p:ForDotNet=$(1) tests/aot10/Compiled && \
     tests/aot10/ilc.py --edgeprof $(abspath $(BUILD)/edgeprof) --folder $(AOT10) --name ilc-$(1) --rsp $(call AOT10_ILC_RSP,$(1)) \
         --ilc "$$(ls -d $${NUGET_PACKAGES:-$$HOME/.nuget/packages}/runtime.linux-x64.microsoft.dotnet.ilcompiler/$(1).* | sort -V | tail -n 1)/tools/ilc"
-$(call test,test-ilc,all,300,alone,Stacks in .NET 9 and 10's own compiler under edgeprof run: no gap and no cut; CPU time is right.)
 .PHONY: test-ilc
 test-ilc: $(BUILD)/edgeprof $(PRELOAD_LIB)
 ifeq ($(NA_DOTNET),)
@@ -107,14 +101,12 @@ endif
 
 # Six million instructions, 300,000 of them assembly.
 AOT10_REPORT_AARCH64 := --tools aarch64-linux-gnu- --sysroot /usr/aarch64-linux-gnu
-$(call test,test-aot10-shadow-aarch64,all,900,shared,The aarch64 unwinder is exact in a .NET 10 library without symbols; no wrong stack calls itself exact.)
 test-aot10-shadow-aarch64: $(AOT10)/shadow-aarch64
 	$(call aot10_run,$(AOT10_QEMU) $< $(call AOT10_LIBRARY,arm64) 31 $<.places >$<.figures && cat $<.figures && \
 	    tests/shadow/report.py $<.places $< $(AOT10_REPORT_AARCH64) --top 10 && \
 	    tests/shadow/report.py $<.places $< $(AOT10_REPORT_AARCH64) --honest $<.figures $(AOT10_NEED:exact_steps_x86_64%=--need exact_steps_aarch64%) && \
 	    echo "$@: no wrong stack calls itself exact")
 # The stepped thread collects.
-$(call test,test-aot10-collector-aarch64,all,600,shared,The same in the collector of that runtime.)
 test-aot10-collector-aarch64: $(AOT10)/shadow-aarch64
 	$(call aot10_run,DOTNET_GCgen0size=10000 $(AOT10_QEMU) $< $(call AOT10_LIBRARY,arm64) 4 $<.gc-places >$<.gc-figures && cat $<.gc-figures && \
 	    tests/shadow/report.py $<.gc-places $< $(AOT10_REPORT_AARCH64) --honest $<.gc-figures $(AOT10_NEED:exact_steps_x86_64%=--need exact_steps_aarch64%) && \

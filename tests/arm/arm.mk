@@ -132,10 +132,4 @@ test-arm-package: $(NA_NUPKG) $(ARM_BUILD)/aarch64/program $(ARM_BUILD)/armhf/pr
 	@tests/arm/package.sh $(NA_NUPKG) $(ARM_BUILD)/package "$(call arm_objects,aarch64)" "$(call arm_objects,armhf)"
 BENCHES += bench-arm
 endif
-$(call test,test-arm-exact-aarch64,all,1200,shared,The 64-bit ARM unwinder is exact at the typed share of all instructions of C and C# programs.)
-$(call test,test-arm-exact-armhf,all,1200,shared,The 32-bit ARM unwinder is exact at the typed share of all instructions of C and C# programs.)
-$(call test,test-arm-shadow-aarch64,all,300,shared,The 64-bit ARM unwinder is exact at a million instructions of C and C# programs, lazily bound calls among them.)
-$(call test,test-arm-shadow-pac,all,300,shared,The same with signed return addresses (PAC), on processors with and without.)
-$(call test,test-arm-app,all,600,shared,The sample service compiled for arm64 links with the arm64 archive and has every hook.)
-$(call test,test-arm-package,all,600,shared,The NuGet package's targets link programs for both ARMs.)
 endif

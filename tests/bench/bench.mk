@@ -71,7 +71,6 @@ ifneq ($(NA_DOTNET),)
 test-truncated: $(BENCH_EVERYTHING) $(BENCH_SMALL) $(BUILD)/edgeprof
 	@$(truncated_of) $(BENCH_EVERYTHING) --everything --seconds 20 --levels high --most 0.1
 	@$(truncated_of) $(BENCH_SMALL) --seconds 20 --levels high --most 1 --suffix _64k
-$(call test,test-truncated,all,300,shared,The sample service with everything on at once keeps every stack, label and span, and 99 % in 64 KiB.)
 endif
 
 # The memory that the package adds to this service, by feature.
@@ -123,7 +122,6 @@ test-truncated-shapes: $(BENCH_BUILD)/shapes $(BUILD)/edgeprof $(PRELOAD_LIB)
 	    $(truncated_shape) --most 0.1 --name $$shape -- $< $$shape 12; \
 	    $(truncated_shape) --most 1 --name $$shape-64 -- env SHAPES_MEMORY=65536 $< $$shape 12; done; \
 	    $(truncated_shape) --most 0.1 --name python --preload $(abspath $(PRELOAD_LIB)) -- /usr/bin/python3 tests/bench/deep.py 12
-$(call test,test-truncated-shapes,all,300,alone,Deep stacks, 8,192 stacks, short threads, and Python under preload keep every stack.)
 
 # The whole cost, by switching the profiler off and on in one process. SECONDS for each figure at most.
 SWITCHBACK_SECONDS ?= 240

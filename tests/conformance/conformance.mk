@@ -6,9 +6,6 @@ CF_DEVICE := $(CF_DIR)/device
 CF_PPROF  := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto
 CF_DOTNET := $(if $(NA_DOTNET),$(call na_published,Kinds))
 
-$(call test,test-conformance,all,300,shared,What devices send to Pyroscope obeys every rule of its receivers; a broken rule is noticed.)
-$(call test,test-relay-conformance,all,300,shared,What the relay sends to five backends obeys the rules of each; a broken rule is noticed.)
-
 # -rdynamic makes its functions dynamic symbols, except static ones.
 $(CF_DEVICE): tests/conformance/device.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)

@@ -18,10 +18,8 @@ $(CRASH_DIR)/musl-linked: tests/crash/crasher.c $(BUILD)-musl/libedgeprof.a port
 	$(CC) $(CRASH_CFLAGS) $(LIBC_MUSL) -DLINKED $< $(LIBC_MUSL_LIB) $(EP_LDFLAGS) -Wl,--wrap=ep_crash_step,--wrap=ep_port_crash_write -Wl,--build-id $(EP_LDLIBS) -o $@
 ifeq ($(BOARD),host)
 .PHONY: test-crash-musl $(QEMU_BOARDS:qemu-%=test-crash-%)
-$(call test,test-crash-musl,own,300,shared,The same of a program with musl.)
 test-crash-musl: $(CRASH_DIR)/musl-plain $(CRASH_DIR)/musl-linked $(BUILD)/edgeprof
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/musl-linked
-$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-%),own,300,shared,The same of a program for $(b:qemu-%=%)$(comma) in qemu-user.))
 $(QEMU_BOARDS:qemu-%=test-crash-%): test-crash-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* build/qemu-$*/tests/crash/plain build/qemu-$*/tests/crash/linked
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain build/qemu-$*/tests/crash/plain --linked build/qemu-$*/tests/crash/linked \
@@ -37,7 +35,6 @@ $(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked: tests/crash/glog.cpp $(EP_LIB)
 	@mkdir -p $(@D)
 	$(BOARD_CROSS)g++ -I. -Icore -D_GNU_SOURCE -std=c++17 -O2 -g -Wall -Wextra -Werror $(BOARD_CFLAGS) $(if $(filter %linked,$@),-DLINKED) $< $(EP_LIB) $(EP_LDFLAGS) -lglog $(EP_LDLIBS) -o $@
 .PHONY: test-crash-glog
-$(call test,test-crash-glog,all,300,shared,Beside glog's handlers$(comma) installed before or after edgeprof's$(comma) a crash is recorded$(comma) and glog says what it says without.)
 test-crash-glog: $(PRELOAD_LIB) $(BUILD)/edgeprof $(EP_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@$(MAKE) --no-print-directory -s $(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked
@@ -56,7 +53,6 @@ $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked: tests/crash/sentry.c $(EP_
 	$(CC) $(filter-out -D_GNU_SOURCE,$(CRASH_CFLAGS)) $(if $(filter %linked,$@),-DLINKED) $< $(EP_LIB) $(EP_LDFLAGS) -Wl,--build-id \
 	    $(SENTRY_PACKAGE)/libsentry-native.a $(SENTRY_PACKAGE)/libunwind.a $(EP_LDLIBS) -lm -o $@
 .PHONY: test-crash-sentry
-$(call test,test-crash-sentry,own,300,shared,Beside sentry-native's handlers$(comma) installed before or after edgeprof's$(comma) a crash is recorded$(comma) and its report is as without.)
 ifeq ($(shell command -v dotnet),)
 test-crash-sentry:
 	@echo "SKIPPED: there is no .NET SDK on PATH"
@@ -72,20 +68,16 @@ endif
 $(addprefix $(CRASH_DIR)/,plain linked musl-plain musl-linked glog-plain glog-linked sentry-plain sentry-linked): tests/crash/own.h
 
 .PHONY: test-crash
-$(call test,test-crash,quick,300,shared,A program that crashes in any way leaves a record$(comma) and ends as it does without the profiler.)
 test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row
 	@tests/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/linked --preload $(abspath $(PRELOAD_LIB))
 
 .PHONY: test-crash-server
-$(call test,test-crash-server,quick,120,shared,Each crash arrives once at the server$(comma) whatever happens on the way$(comma) and is shown in groups.)
 test-crash-server: $(CRASH_DIR)/linked $(BUILD)/edgeprof
 	@tests/crash/server.py $(BUILD)/edgeprof $<
 
 # .NET's runtime has handlers of its own behind edgeprof's.
 ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
 .PHONY: test-crash-dotnet test-crash-dotnet-many
-$(call test,test-crash-dotnet,all,600,shared,Null references that .NET handles record nothing$(comma) and an unhandled exception or FailFast is recorded with its message.)
-$(call test,test-crash-dotnet-many,own,7200,alone,1e8 null references that .NET handles record nothing and cost what they cost without crash records; MANY=.)
 MANY ?= 100000000
 ifeq ($(shell command -v dotnet),)
 test-crash-dotnet test-crash-dotnet-many:

@@ -1,9 +1,4 @@
 # Checks of documents: examples decode, programs build and run, quick starts work as written.
-$(call test,test-format-example,quick,60,shared,The example in FORMAT.md decodes to what the page says.)
-$(call test,test-readme-c,quick,120,shared,The C programs in the documents compile and run.)
-$(call test,test-readme-csharp,all,600,shared,The C# programs in the documents build from the NuGet packages and run.)
-$(call test,test-quickstart-c,quick,120,shared,A first-time user who types the C quick start exactly as written succeeds.)
-$(call test,test-quickstart-dotnet,all,900,shared,A first-time user who types the .NET quick start exactly as written succeeds.)
 
 test-format-example:
 	@tests/docs/format_example.py

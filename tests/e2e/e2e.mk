@@ -4,7 +4,6 @@ $(E2E_WORKER): tests/e2e/worker.c tests/e2e/account.h core/edgeprof/edgeprof.h c
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(call test,test-server-gone,all,300,alone,When the server goes away and comes back, everything measured is in the database, also if that is an empty one.)
 test-server-gone: $(E2E_WORKER) $(BUILD)/edgeprof
 	@tests/e2e/server_gone.py $(BUILD)/edgeprof $(E2E_WORKER) $(BUILD)/tests/e2e/gone
 
@@ -14,12 +13,10 @@ $(E2E_SERVICE): tests/e2e/service.c tests/e2e/account.h core/edgeprof/edgeprof.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(call test,test-faults,all,600,alone,Services do not notice faults on the way to the server, and every profile is accounted for.)
 test-faults: $(E2E_SERVICE) $(BUILD)/edgeprof
 	@tests/e2e/faults.py $(BUILD)/edgeprof $(E2E_SERVICE) $(BUILD)/tests/e2e/faults
 
 # Over https to nginx in front of the server: a C program, one that was built without edgeprof, a .NET service.
-$(call test,test-https,all,300,alone,Everything measured reaches the server over https through nginx with client certificates.)
 test-https: $(E2E_WORKER) $(BUILD)/edgeprof $(PRELOAD_LIB) $(if $(NA_DOTNET),$(NA_LIFECYCLE))
 	@tests/e2e/https.py $(BUILD)/edgeprof $(E2E_WORKER) $(PRELOAD_LIB) $(BUILD)/tests/e2e/https $(if $(NA_DOTNET),$(NA_LIFECYCLE))
 
@@ -29,6 +26,5 @@ $(E2E_DEVICE): tests/e2e/device.c core/edgeprof/edgeprof.h core/edgeprof/options
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(TLS_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(call test,test-statuses,all,300,alone,Faults of the sender and of the way to the server lose no profile, and one line names each.)
 test-statuses: $(E2E_DEVICE) $(BUILD)/edgeprof
 	@tests/e2e/statuses.py $(BUILD)/edgeprof $(E2E_DEVICE) $(BUILD)/tests/e2e/statuses

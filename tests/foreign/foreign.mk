@@ -10,4 +10,3 @@ $(FOREIGN_DIR)/threads: tests/foreign/threads.cpp $(EP_LIB)
 .PHONY: test-foreign-threads
 test-foreign-threads: $(FOREIGN_DIR)/threads
 	@$(BOARD_EXEC) $< 1.5 $(abspath $<).profile || $(BOARD_EXEC) $< 5 $(abspath $<).profile
-$(call test,test-foreign-threads,quick,120,shared,Threads that std::thread creates inside libstdc++.so have whole stacks from their second sample on.)

@@ -31,8 +31,6 @@ FUZZ_CFLAGS        := -I. -Icore -D_GNU_SOURCE -std=c11 -g -O1 -fno-omit-frame-p
 FUZZ_SANITIZE      := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_MOST          := 5200
 
-$(foreach arch,$(FUZZ_ARCHS),$(call test,test-fuzz-$(arch),quick,300,shared,No kept, truncated or changed stack breaks the $(arch) unwinder under ASan and UBSan.))
-$(call test,fuzz,own,86400,alone,Ten million libFuzzer inputs for each unwinder break no invariant.)
 .PHONY: $(FUZZ_ARCHS:%=test-fuzz-%) fuzz $(FUZZ_ARCHS:%=fuzz-%) fuzz-seeds fuzz-corpus fuzz-coverage
 
 # $(1): architecture

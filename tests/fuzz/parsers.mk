@@ -99,8 +99,6 @@ PARSERS_MOST         ?= 512
 FUZZ_CLANG           ?= $(or $(shell command -v clang),clang-14)
 
 .PHONY: $(PARSERS:%=test-fuzz-%) $(PARSERS:%=fuzz-%) fuzz-parsers fuzz-parsers-corpus
-$(foreach name,$(PARSERS),$(call test,test-fuzz-$(name),quick,300,shared,No kept, truncated or changed input breaks the parser of $(PARSERS_WHAT_$(name)) under ASan and UBSan.))
-$(call test,fuzz-parsers,own,86400,alone,Ten million libFuzzer inputs for each parser break no invariant.)
 
 # $(1): name
 define parsers_target

@@ -1,10 +1,6 @@
 # Profiles from other senders, access control, and scraping.
 
 ET_INGEST_TESTS := test-tools-ingest test-tools-otlp test-tools-access test-tools-scrape
-$(call test,test-tools-ingest,quick,300,shared,The server accepts every form that Pyroscope's clients send, and refuses the rest with a reason.)
-$(call test,test-tools-otlp,quick,300,shared,The server accepts OTLP profiles of collectors and agents, and refuses what breaks profcheck's rules with one line.)
-$(call test,test-tools-access,quick,300,shared,Tokens, TLS, client certificates, host names, rates and connection limits let in exactly whom they should.)
-$(call test,test-tools-scrape,quick,300,alone,The server scrapes a Go service and the pull endpoint, and hostile targets do no harm.)
 
 test-tools-ingest: $(ET_TEST)/edgeprof
 	@$(call host_test,ingest_test.py)

@@ -1,13 +1,9 @@
 # Limits of the store's size, in a running server.
 
-$(call test,test-tools-keep,all,300,shared,A running server keeps its store small: it merges old blocks and deletes expired ones.)
-
 test-tools-keep: $(ET_TEST)/edgeprof
 	@$(call host_test,keep_test.py)
 
 # A fleet over days of simulated time. FLEET: devices, versions, days, MiB of --max-size, hours between two profiles of a device.
-$(call test,test-tools-fleet,quick,120,shared,A small fleet of several versions over simulated days: all is accepted - the newest day is whole - the size and the dictionary stay bounded.)
-$(call test,fleet-days,own,14400,shared,The same of 2000 devices and 20 versions over 30 days.)
 FLEET_DAYS ?= 2000 20 30 64 1
 $(ET_TEST)/fleet_clock.so: tests/host/fleet_clock.c
 	@mkdir -p $(@D)
@@ -18,7 +14,6 @@ fleet-days: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so ## 2,000 devices and 20 
 	@FLEET='$(FLEET_DAYS)' $(call host_test,fleet_test.py --timeout 14400 -s)
 
 # The same in a fleet's simulated time, with a wrong clock.
-$(call test,test-tools-clock,all,300,shared,A server whose clock is years ahead or behind deletes nothing and says so in one line; after a long time off it deletes again when profiles confirm the clock.)
 test-tools-clock: $(BUILD)/edgeprof $(ET_TEST)/fleet_clock.so
 	@$(call host_test,clock_test.py)
 
@@ -45,6 +40,5 @@ bench-pprof: $(BUILD)/bench/store_pprof $(BUILD)/edgeprof
 	@set -e; db=$(BUILD)/bench/pprof.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< take $$db; \
 	    $(PYTHON) tests/bench/ingest_pprof.py $(BUILD)/edgeprof $<
 
-$(call test,test-tools-golden,quick,300,shared,Databases of schema 3 to 7 and device streams of version 0.1 give the same answers and a newer database is refused in one line.)
 test-tools-golden: $(ET_TEST)/edgeprof
 	@$(call host_test,golden_test.py)

@@ -7,7 +7,6 @@ check-install:
 	    $(PYTHON) tests/install/install_test.py $(BOARD) $(abspath $(INSTALL_DIR)/test) $(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))
 
 ifeq ($(BOARD),host)
-$(call test,test-install,all,600,shared,A program builds against the installed library in four ways, and runs, on x86-64 and both ARMs.)
 test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@$(MAKE) --no-print-directory check-install
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< check-install; done
@@ -19,7 +18,6 @@ SBOM := $(BUILD)/edgeprof.spdx.json
 sbom: $(SBOM)  ## what a build consists of, as SPDX 2.3 JSON
 $(SBOM): $(BUILD)/edgeprof tools/build/sbom.py tools/build/setup.sh tools/build/packages.txt tools/web/package-lock.json
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tools/build/sbom.py $(EP_VERSION) $< >$@
-$(call test,test-sbom,quick,120,shared,The SBOM names every source and package that a build consists of.)
 test-sbom: $(SBOM)
 	@SOURCE_DATE_EPOCH=$$(date -u -d "$$(sed -n 's/.*"created": "\(.*\)".*/\1/p' $<)" +%s) $(call host_test,sbom_test.py)
 endif
@@ -27,7 +25,6 @@ endif
 # Two whole builds, and two of the packages.
 ifeq ($(BOARD),host)
 .PHONY: test-reproducible
-$(call test,test-reproducible,own,3600,shared,Libraries - shared objects - the tool and the Debian packages are the same to the byte from two folders.)
 test-reproducible:
 	@tests/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
 	    $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(BUILD)/install/libedgeprof.so.$(EP_VERSION) 'deb:$(DEB_DIR)/*.deb'

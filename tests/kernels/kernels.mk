@@ -6,9 +6,6 @@ KERNELS_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WAR
 
 ifeq ($(BOARD),host)
 .PHONY: test-kernels test-kernels-hz test-periods bench-tick_bias-qemu
-$(call test,test-kernels,own,1500,shared,On Debian's ARM kernels of three releases and with PREEMPT_RT all CPU time is accounted for, while CPUs go, clocks jump and the machine sleeps.)
-$(call test,test-kernels-hz,own,3000,shared,On kernels with HZ=100 and 1000, compiled for it, the weights of samples stay right at every rate.)
-$(call test,test-periods,all,600,alone,With 32 and 64 bits of time_t on 32-bit ARM waits and ticks of the library last as long as asked.)
 build/deps/kernels/.fetched: tools/build/setup.sh
 	@tools/build/setup.sh kernels && touch $@
 test-kernels: $(BUILD)/edgeprof build/deps/kernels/.fetched  ## ARM kernels of other releases and with PREEMPT_RT, in QEMU

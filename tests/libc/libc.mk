@@ -58,7 +58,6 @@ $(LIBC_SHADOW): $(wildcard tests/shadow/*.[ch]) tests/libc/libc.mk $(LIBC_MUSL_L
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) $(LIBC_CFLAGS) $(LIBC_MUSL) -fPIC -fomit-frame-pointer $(filter-out %_aarch64.c,$(filter %.c,$^)) $(LIBC_MUSL_LIB) $(LIBC_LDLIBS) -o $@
 .PHONY: test-shadow-musl
-$(call test,test-shadow-musl,all,300,shared,The x86-64 unwinder is exact in musl, which has no tables; no wrong stack calls itself exact.)
 # Without an environment and, where the system allows it, at fixed addresses: main's frame is then so near to the stack's
 # end that a word 0 which is no return address would pass for the root's.
 test-shadow-musl: $(LIBC_SHADOW)
@@ -69,8 +68,6 @@ endif
 .PHONY: libc-rows
 ifeq ($(BOARD),host)
 .PHONY: test-libc-table test-libc-table-arm
-$(call test,test-libc-table,all,600,alone,Profiles are right with glibc and musl, static, dynamic and preloaded.)
-$(call test,test-libc-table-arm,all,1200,shared,The same on 32-bit and 64-bit ARM machines.)
 test-libc-table: libc-rows  ## CPU time, stacks and waits with each C library
 	@tests/libc/table.py show build/host/tests/libc/rows.json
 test-libc-table-arm: $(BUILD)/edgeprof  ## the same on ARM

@@ -17,7 +17,6 @@ stacks: $(LIMITS_STACKS)
 	@failed=0; for p in $^; do echo "$(BOARD) $$(basename $$p):"; $(BOARD_EXEC) $$p || failed=1; done; exit $$failed
 
 ifeq ($(BOARD),host)
-$(call test,test-stacks,all,300,alone,Threads with the smallest stacks, with stacks of the caller and beside large TLS run under the profiler on x86-64 and both ARMs.)
 test-stacks: stacks  ## stacks of the smallest threads, of the caller's memory, beside much TLS: here and on both ARMs
 	@for b in qemu-aarch64 qemu-armhf; do $(MAKE) --no-print-directory BOARD=$$b stacks || exit 1; done
 endif
@@ -33,14 +32,12 @@ $(LIMITS_DIR)/busy-linked: tests/limits/busy.c $(EP_LIB)
 
 .PHONY: test-limits
 ifeq ($(BOARD),host)
-$(call test,test-limits,all,300,alone,Under each limit of the system the program lives, and one line names the limit and the consequence.)
 endif
 test-limits: $(LIMITS_BUSY) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## limits of the system: the program lives, one line says what and why
 	@tests/limits/limits.py $(BUILD)/edgeprof $(LIMITS_BUSY) $(LIMITS_DIR)
 
 .PHONY: test-refused
 ifeq ($(BOARD),host)
-$(call test,test-refused,all,600,alone,When a seccomp filter refuses system calls one by one the program lives, and a profile that is not whole comes with one line.)
 endif
 test-refused: $(LIMITS_BUSY) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## system calls that a filter refuses, one by one
 	@tests/limits/refused.py $(BUILD)/edgeprof $(LIMITS_BUSY) $(LIMITS_DIR)

@@ -16,17 +16,13 @@ $(OTEL_DIR)/traced: tests/otel/traced.c $(OTEL_DIR)/libtracer.so
 
 ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
 .PHONY: test-otel test-otel-arm test-otel-preload
-$(call test,test-otel-preload,quick,120,shared,Samples of a program that was built without edgeprof carry the spans of its own tracer$(comma) and other programs know its service.)
 test-otel-preload: $(OTEL_DIR)/traced $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/otel/traced.py $(BUILD)/edgeprof $(abspath $(PRELOAD_LIB)) $< $(OTEL_DIR)/work
-$(call test,test-otel,quick,120,shared,Another program finds service$(comma) span and labels of a running program in the bytes that OpenTelemetry specifies$(comma) also after fork and while they change.)
 test-otel: $(OTEL_DIR)/publisher  ## OpenTelemetry's contexts, read by another program
 	@tests/otel/otel.py $<
-$(call test,test-otel-arm,all,300,shared,The bytes of OpenTelemetry's contexts are the same on 64-bit and 32-bit ARM.)
 test-otel-arm:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b otel-bytes; done
 .PHONY: test-otel-dotnet
-$(call test,test-otel-dotnet,all,600,shared,Another program finds the span and labels of each thread of a .NET service$(comma) wherever the work goes.)
 ifeq ($(shell command -v dotnet),)
 test-otel-dotnet:
 	@echo "SKIPPED: there is no .NET SDK on PATH"

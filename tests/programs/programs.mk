@@ -21,12 +21,10 @@ $(PROGRAMS)/memory/libedgeprof-preload.so: $(MEMORY_LIB)
 	@mkdir -p $(@D)
 	@cp $< $@
 
-$(call test,test-programs-memory,own,1200,alone,The programs of test-programs give the same results under the profiler with memory hooks.)
 test-programs-memory: $(addprefix $(PROGRAMS)/memory/,edgeprof libedgeprof-preload.so stopwatch work linked)
 	@tools/build/setup.sh apt build tools test programs
 	@tests/programs/programs.py $(PROGRAMS)/memory $(ROWS)
 
-$(call test,test-programs,all,1200,alone,PostgreSQL, nginx, Redis, CPython's tests and others give the same results under the profiler.)
 test-programs: $(addprefix $(PROGRAMS)/,edgeprof libedgeprof-preload.so stopwatch work linked)  ## real programs under the profiler; ROWS="redis gcc"
 	@tools/build/setup.sh apt build tools test programs
 	@tests/programs/programs.py $(PROGRAMS) $(ROWS)

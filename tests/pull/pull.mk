@@ -3,8 +3,6 @@
 PULL_DIR     := $(BUILD)/tests/pull
 PULL_PROGRAM := $(PULL_DIR)/program
 
-$(call test,test-pull,quick,300,alone,Clients of other people read true profiles from the pull endpoint, and bad clients disturb nobody.)
-
 $(PULL_PROGRAM): tests/pull/program.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
@@ -12,7 +10,6 @@ $(PULL_PROGRAM): tests/pull/program.c core/edgeprof/edgeprof.h core/edgeprof/opt
 test-pull: $(PULL_PROGRAM) $(BUILD)/edgeprof
 	@tests/pull/pull.py $(PULL_PROGRAM) $(BUILD)/edgeprof $(PULL_DIR)/work
 
-$(call test,pull-parca,own,1200,alone,Ten minutes of Parca's scrapes show each value since the start once and as of now.)
 PULL_SECONDS ?= 600
 .PHONY: pull-parca
 pull-parca: $(PULL_PROGRAM)
@@ -26,7 +23,6 @@ PULL_FUZZ_SRC   := tests/pull/fuzz_request.c $(UT_core) $(UT_sim) $(UT_THIRD)
 PULL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=gnu11 -g -O1 -fno-omit-frame-pointer -ftls-model=initial-exec
 PULL_FUZZ_LIBS  := -lpthread -ldl -lresolv
 
-$(call test,test-fuzz-request,quick,300,shared,No kept, truncated or changed request breaks the endpoint under ASan and UBSan.)
 .PHONY: test-fuzz-request fuzz-request
 
 $(PULL_DIR)/replay_request: tests/pull/fuzz_request.c tests/transport/replay.c $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a

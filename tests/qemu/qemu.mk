@@ -24,15 +24,11 @@ ifeq ($(BOARD),host)
 OTHER_BOARDS := $(filter-out host,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
 
 .PHONY: test-boards bench-text qemu-test $(QEMU_BOARDS:qemu-%=test-qemu-%) bench-qemu
-$(foreach b,$(OTHER_BOARDS),$(call test,test-board-$(b),all,300,shared,The $(b) library has the allowed relocations, TLS model, undefined symbols, stack need and size.))
-$(call test,test-qemu-aarch64,all,900,shared,C tests, a service and a whole 64-bit ARM machine pass in QEMU.)
-$(call test,test-qemu-armhf,all,900,shared,C tests, a service and a whole 32-bit ARM machine pass in QEMU.)
 BENCHES += bench-text bench-qemu
 qemu-test: test-boards $(QEMU_BOARDS:qemu-%=test-qemu-%)  ## the ARM boards: libraries, C tests, a service, whole machines
 $(QEMU_BOARDS:qemu-%=test-qemu-%): test-qemu-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory BOARD=qemu-$* QEMU_TOOL=$< qemu-unit qemu-user qemu-system
 .PHONY: $(QEMU_BOARDS:qemu-%=test-crash-system-%)
-$(foreach b,$(QEMU_BOARDS),$(call test,$(b:qemu-%=test-crash-system-%),own,900,shared,Crashes on a whole $(b:qemu-%=%) machine are recorded$(comma) with one thread and with many.))
 $(QEMU_BOARDS:qemu-%=test-crash-system-%): test-crash-system-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* QEMU_TOOL=$< qemu-crash
 bench-qemu: $(BUILD)/edgeprof
@@ -43,12 +39,10 @@ PAC_MAKE    = $(MAKE) --no-print-directory -s BOARD=qemu-aarch64 BUILD=$(PAC_BUI
     BOARD_CFLAGS='-mno-outline-atomics -march=armv8-a -mbranch-protection=standard'
 PAC_CPUS   := max cortex-a53
 .PHONY: test-pac-aarch64 test-pac-system-aarch64
-$(call test,test-pac-aarch64,all,300,shared,Services and hooks whose code is signed (PAC) and guarded (BTI) are profiled on processors with and without.)
 test-pac-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) lib na-hooks qemu-pac
 	@set -e; for cpu in $(PAC_CPUS); do tests/nativeaot/hooks.sh $< $(PAC_BUILD)/nativeaot/hooks $(PAC_BUILD)/hooks-$$cpu \
 	    qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu; done
-$(call test,test-pac-system-aarch64,own,900,shared,The same code passes the Linux port's tests on a whole machine whose processor has PAC and BTI.)
 test-pac-system-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) qemu-system BOARD_QEMU='qemu-system-aarch64 -M virt -cpu max$(comma)pauth-impdef=on -m 512'
 test-boards: $(OTHER_BOARDS:%=test-board-%)

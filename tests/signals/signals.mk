@@ -16,8 +16,6 @@ $(SIGNALS_LINKED): tests/signals/signal_table.c $(EP_LIB) port/linux/link.opt
 ifeq ($(BOARD),host)
 SIGNAL_TABLE = tests/signals/table.py --edgeprof $(BUILD)/edgeprof
 .PHONY: test-signal-table test-signal-table-arm
-$(call test,test-signal-table,all,600,alone,Everything that programs do with signals works under the profiler as without, linked in and preloaded.)
-$(foreach b,$(QEMU_BOARDS),$(call test,test-signal-table-$(b),own,1500,shared,Everything that programs do with signals works on a whole $(b) machine.))
 test-signal-table: $(SIGNALS_PLAIN) $(SIGNALS_LINKED) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## what programs do with signals, row by row
 	@$(SIGNAL_TABLE) --name linked --dir $(abspath $(SIGNALS)/linked) -- $(SIGNALS_LINKED) --all $(abspath $(SIGNALS)/linked)
 	@$(SIGNAL_TABLE) --name preload --dir $(abspath $(SIGNALS)/preload) -- $(SIGNALS_PLAIN) --all $(abspath $(SIGNALS)/preload) $(abspath $(PRELOAD_LIB))

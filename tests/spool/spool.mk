@@ -5,9 +5,6 @@
 #   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/spool/corpus
 SPOOL_DIR  := $(BUILD)/tests/spool
 SPOOL_RUNS ?= 1000
-$(call test,test-spool-kill,all,300,shared,Forty processes killed at any moment lose and repeat no spooled profile.)
-$(call test,test-spool-fuzz,quick,300,shared,No kept, truncated or changed spool log breaks its reader under ASan and UBSan.)
-$(call test,spool-kill,own,3600,shared,A thousand processes killed at any moment lose and repeat no spooled profile.)
 .PHONY: test-spool-kill spool-kill test-spool-fuzz spool-fuzz bench-spool
 
 $(SPOOL_DIR)/kill: tests/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
@@ -39,7 +36,6 @@ bench-spool: $(UT_DIR)/plain/test_spool
 	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
 
 # Terminated while the server is unreachable.
-$(call test,test-spool-graceful,all,300,shared,A device that ends while the server is away delivers everything once after its next start.)
 .PHONY: test-spool-graceful
 $(SPOOL_DIR)/graceful: tests/spool/graceful.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
@@ -48,7 +44,6 @@ test-spool-graceful: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
 	@tests/spool/graceful.py $(BUILD)/edgeprof $< $(SPOOL_DIR)/graceful-work
 
 # Killed, while the link is down and while the spool is delivered, in both formats.
-$(call test,test-spool-killed,all,300,shared,What killed devices had in their spool arrives in both formats to the nanosecond; also after 409.)
 .PHONY: test-spool-killed
 test-spool-killed: $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
 	@tests/spool/killed.py $(BUILD)/edgeprof $< $(SPOOL_DIR)/killed-work

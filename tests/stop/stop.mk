@@ -9,11 +9,9 @@ $(STOP_STORM) $(STOP_TSAN): $(UT_DIR)/%/stop_storm: $(UT_DIR)/%/tests/stop/stop_
 test-stop: $(STOP_STORM) $(STOP_TSAN)
 	@$(STOP_STORM) 3000
 	@TSAN_OPTIONS=halt_on_error=1 $(STOP_TSAN) 300
-$(call test,test-stop,all,300,alone,Thousands of starts and stops under load use nothing of the profiler after it has stopped; TSan agrees.)
 
 # Takes about ten minutes.
 STOPS := 100000
-$(call test,stop-storm,own,1800,alone,100,000 starts and stops under load in C, under TSan and in .NET leave no use after the stop.)
 stop-storm: $(STOP_STORM) $(STOP_TSAN) $(NA_LIFECYCLE)  ## STOPS=100000 starts and stops under load, in C, under TSan and in .NET
 	$(STOP_STORM) $(STOPS)
 	TSAN_OPTIONS=halt_on_error=1 $(STOP_TSAN) $$(($(STOPS) / 10))

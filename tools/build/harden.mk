@@ -76,7 +76,6 @@ print-hardening-link:
 	@echo '$(ET_LDFLAGS)'
 
 ifeq ($(BOARD),host)
-$(call test,test-hardening,quick,300,shared,The tool and both shared objects are hardened as docs/security.md says, and a packager's flags count.)
 .PHONY: test-hardening
 test-hardening: $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(EP_LIB) | $(BUILD)/install/libedgeprof.so.$(EP_VERSION)
 	@$(call host_test,hardened_test.py)

@@ -27,7 +27,6 @@ $(PKG_DIR)/edgeprof.bash: $(PKG_TABLE) $(PKG)/completion-bash.awk $(PKG)/complet
 $(PKG_DIR)/_edgeprof: $(PKG_TABLE) $(PKG)/completion-zsh.awk
 	@awk -f $(PKG)/completion-zsh.awk $< >$@
 
-$(call test,test-tools-manual,quick,300,shared,Manual page and completions hold exactly the commands and options of the tool.)
 test-tools-manual: $(BUILD)/edgeprof $(PKG_MADE)
 	@$(call host_test,manual_test.py)
 
@@ -82,8 +81,6 @@ deb-tool: | deb-library
 	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE
 
 ifeq ($(BOARD),host)
-$(call test,test-tools-deb,all,900,shared,The Debian packages pass lintian and install, work, upgrade and purge; C programs build with them.)
-$(call test,test-tools-deb-arm,own,1200,shared,The Debian packages of the library for ARM have the right files and pass lintian.)
 endif
 test-tools-deb: deb
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(call host_test,deb_test.py)
@@ -93,6 +90,5 @@ test-tools-deb-arm: deb
 
 # ---- container ----
 
-$(call test,test-tools-container,all,300,shared,The steps of the container file build and start a healthy server.)
 test-tools-container: $(BUILD)/edgeprof
 	@$(call host_test,container_test.py)

@@ -99,11 +99,6 @@ $(TLS_CONTRACT): tests/transport/tls_contract.c tests/transport/far.c tests/tran
 
 .PHONY: tls-client test-tls test-tls-own test-tls-faults test-tls-contract test-tls-arm check-symbols-tls bench-tls
 tls-client: $(TLS_CLIENT)
-$(call test,check-symbols-tls,quick,120,shared,The library with TLS needs only allowed symbols and stays within its size.)
-$(call test,test-tls,all,300,shared,Each https server and certificate is accepted or refused as it should be, with the right line.)
-$(call test,test-tls-own,all,120,shared,A program with its own mbedtls links beside the library, and both work.)
-$(call test,test-tls-faults,all,600,shared,An allocation that fails at any point of a TLS session leaks nothing and crashes nothing.)
-$(call test,test-tls-contract,quick,300,shared,The https transport keeps the transport contract.)
 
 test-tls: $(TLS_CLIENT)
 	@EXEC='$(BOARD_EXEC)' tests/transport/tls_test.py $< $(TLS_TEST_DIR)/table --only '$(TLS_ONLY)'
@@ -124,7 +119,6 @@ bench-tls: $(TLS_CLIENT)
 
 # The ARM boards' code, in qemu-user: arithmetic and sizes differ there.
 ifeq ($(BOARD),host)
-$(foreach b,$(QEMU_BOARDS),$(call test,test-tls-$(b),all,600,shared,The https cases hold with the code of $(b).))
 test-tls-arm: $(QEMU_BOARDS:%=test-tls-%)
 $(QEMU_BOARDS:%=test-tls-%): test-tls-%:
 	@$(MAKE) --no-print-directory -s BOARD=$* tls-client

@@ -13,16 +13,6 @@ CHECK_SYMBOLS := NM=$(NM) SIZE=$(SIZE) $(PYTHON) $(CHECKS)/symbols_check.py --al
 WEIGH         := $(BUILD)/checks/weigh
 
 CHECK_TARGETS := check-selftest check-signal check-symbols check-memory check-includes check-functions check-format check-tree check-names check-wraps
-$(call test,check-selftest,quick,120,shared,Each check finds the mistake that it is for.)
-$(call test,check-signal,quick,120,shared,The signal handler calls only allowed functions and stays within its stack.)
-$(call test,check-symbols,quick,120,shared,The library needs only allowed symbols and stays within its size.)
-$(call test,check-memory,quick,60,shared,The default memory block is within the board's limit.)
-$(call test,check-includes,quick,60,shared,Each file includes only headers that its folder may use.)
-$(call test,check-functions,quick,60,shared,Functions are short enough.)
-$(call test,check-format,quick,120,shared,clang-format changes no C file.)
-$(call test,check-tree,quick,60,shared,The tree has no build output, no large file and no path of a machine.)
-$(call test,check-names,quick,60,shared,Global names have the prefix of their part.)
-$(call test,check-wraps,quick,60,shared,Every list of wrapped functions is the same list.)
 BENCHES += bench-signal bench-symbols
 .PHONY: $(CHECK_TARGETS) signal-check bench-signal bench-symbols
 
