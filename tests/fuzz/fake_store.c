@@ -174,12 +174,12 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 
 void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
 {
-    et_buf_add(&stacks->labels, stack, sizeof *stack);
+    et_buf_add(&stacks->contexts, stack, sizeof *stack);
 }
 
 void et_stacks_free(struct et_stacks *stacks)
 {
-    et_buf_free(&stacks->labels);
+    et_buf_free(&stacks->contexts);
 }
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored)
@@ -188,11 +188,11 @@ int et_store_profile(struct et_store *store, const struct et_stored *stored)
     REQUIRE(stored->origin > 0 && stored->origin <= store->origins);
     REQUIRE(stored->end_ns >= stored->start_ns && stored->quantum > 0);
     struct fake_profile *sum = &store->profiles[store->profile_count++];
-    *sum = (struct fake_profile){.stacks = stored->stacks.labels.size / sizeof(struct et_stack)};
+    *sum = (struct fake_profile){.stacks = stored->stacks.contexts.size / sizeof(struct et_stack)};
     snprintf(sum->kind, sizeof sum->kind, "%s", stored->kind);
     for (size_t i = 0; i < sum->stacks; i++) {
         struct et_stack stack;
-        memcpy(&stack, stored->stacks.labels.data + i * sizeof stack, sizeof stack);
+        memcpy(&stack, stored->stacks.contexts.data + i * sizeof stack, sizeof stack);
         REQUIRE(stack.node >= 0 && stack.node <= store->nodes);
         sum->at_root += stack.node == 0;
         REQUIRE(stack.context.labels >= 0 && stack.context.labels <= store->labels);

@@ -18,7 +18,7 @@ PARSERS_WHAT_otlp     := OTLP profiles
 
 PARSERS_HTTP  := tests/transport/script.c $(TRANSPORT_HTTP)
 PARSERS_STORE := $(addprefix tests/fuzz/,fake_store.c memory.c) \
-                 $(addprefix tools/,lib/util.c lib/hash.c lib/labels.c lib/kinds.c lib/time_text.c lib/selector.c profile/profile.c) \
+                 $(addprefix tools/,lib/util.c lib/hash.c lib/labels.c lib/kinds.c lib/time_text.c lib/selector.c profile/profile.c profile/node_finder.c) \
                  $(addprefix tools/,formats/protobuf_budget.c formats/compact.c store/bounds.c)
 PARSERS_SRC_response := tests/fuzz/fuzz_response.c $(PARSERS_HTTP)
 PARSERS_SRC_url      := tests/fuzz/fuzz_url.c $(PARSERS_HTTP)
@@ -26,7 +26,7 @@ PARSERS_SRC_compact  := tests/fuzz/fuzz_compact.c tools/serve/ingest/ingest_comp
 PARSERS_SRC_pprof    := tests/fuzz/fuzz_pprof.c $(addprefix tools/serve/ingest/,ingest_pprof.c ingest_store.c) \
                         $(addprefix tools/formats/,pprof_read.c pprof_wire.c pprof_write.c protobuf.c) $(PARSERS_STORE)
 PARSERS_SRC_otlp     := tests/fuzz/fuzz_otlp.c $(addprefix tools/serve/ingest/,ingest_otlp.c ingest_pprof.c ingest_store.c) \
-                        $(addprefix tools/formats/,otlp_read.c otlp_pprof.c pprof_read.c pprof_wire.c protojson.c protobuf.c) \
+                        $(addprefix tools/formats/,otlp_read.c otlp_group.c otlp_fill.c otlp_profile.c pprof_read.c pprof_wire.c protojson.c protobuf.c) \
                         $(addprefix tools/lib/,json_read.c json_write.c) $(PARSERS_STORE)
 # Parsers without a store: what they read, and the files to instrument; the rest of the tool is linked to them.
 READERS      := json folded multipart selector config demangle blocks messages elf authority crash incident record answer

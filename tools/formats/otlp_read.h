@@ -1,5 +1,6 @@
 /*
- * Reads OTLP profiles (proto/otlp.proto) and converts them to pprof, which pprof_read.h reads. otlp.h writes OTLP.
+ * Reads OTLP profiles (proto/otlp.proto) and converts them to struct et_profile, whose kinds are those of pprof's types
+ * (pprof_read.h). otlp.h writes OTLP.
  *
  * The rules are those of OpenTelemetry's profcheck, except what real senders break without harm: tables may be absent
  * when nothing refers to them, element 0 of location_table may be a location, and a timestamp may be the interval's
@@ -8,7 +9,7 @@
 #ifndef ET_OTLP_READ_H
 #define ET_OTLP_READ_H
 
-#include "tools/lib/util.h"
+#include "tools/profile/profile.h"
 #include "otlp.pb-c.h"
 
 typedef Otlp__ExportProfilesServiceRequest et_otlp_request;
@@ -18,19 +19,13 @@ et_otlp_request *et_otlp_decode(const void *bytes, size_t size, struct et_buf *w
 et_otlp_request *et_otlp_decode_json(const void *bytes, size_t size, struct et_buf *why);
 void et_otlp_free(et_otlp_request *request);
 
-/* Profiles of one service, scope and interval as one pprof with a sample type for each. Valid during the call. */
-struct et_otlp_pprof {
-    const char *service, *tags; /* tags: attributes of resource and scope, lines (labels.h) */
-    const char *family;         /* first part of the profile types' ids, as Pyroscope names them; or "" */
-    const void *bytes;
-    size_t size;
-};
+/* Takes ownership of the profile: one kind of one service, scope and interval. tags: attributes of resource and scope,
+ * lines (labels.h). The texts are valid during the call. */
+typedef void et_otlp_take(void *context, const char *service, const char *tags, struct et_profile *profile);
 
-/* Returns NULL or an error, which ends the conversion. */
-typedef const char *et_otlp_take(void *context, const struct et_otlp_pprof *pprof);
-
-/* Calls take() for each pprof. limit: total bytes of the pprofs. Returns 0; -EFBIG: more than the limit; -EINVAL: an
- * error of take() or values that are too large. *why: the error. */
+/* Calls take() for each profile. limit: total bytes, about as the profiles would have as pprof. Returns 0; -EFBIG: more
+ * than the limit; -EINVAL: values that are too large, or a stack with too many frames or labels. *why: the error, and
+ * what was taken before it is to be dropped. */
 int et_otlp_convert(const et_otlp_request *request, size_t limit, et_otlp_take *take, void *context,
                     struct et_buf *why);
 

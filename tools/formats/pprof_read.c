@@ -2,21 +2,14 @@
 #include "tools/formats/pprof_read.h"
 #include "tools/formats/pprof_wire.h"
 #include "tools/formats/protobuf_budget.h"
-#include "tools/lib/hash.h"
 #include "tools/lib/labels.h"
+#include "tools/profile/node_finder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const size_t DECODE_BUDGET = (size_t)192 << 20;
-
-enum {
-    SAMPLE_TYPES_MAX = ET_PPROF_KINDS,
-    FRAMES_OF_A_SAMPLE = 1 << 16,
-    LABELS_OF_A_SAMPLE = 128,
-    LABELS_BYTES = 16384
-};
 
 void et_pprof_free(et_pprof *pprof)
 {
@@ -89,7 +82,7 @@ static bool types_ok(const et_pprof *p)
             return false;
         }
     }
-    return p->n_sample_type > 0 && p->n_sample_type <= SAMPLE_TYPES_MAX && text_ok(p, p->default_sample_type);
+    return p->n_sample_type > 0 && p->n_sample_type <= ET_PPROF_KINDS && text_ok(p, p->default_sample_type);
 }
 
 static bool comments_ok(const et_pprof *p)
@@ -154,14 +147,14 @@ static bool labels_ok(const et_pprof *p, const Perftools__Profiles__Sample *samp
         bytes += strlen(p->string_table[label->key]) + strlen(p->string_table[label->str]) +
                  strlen(p->string_table[label->num_unit]);
     }
-    return sample->n_label <= LABELS_OF_A_SAMPLE && bytes <= LABELS_BYTES;
+    return sample->n_label <= ET_PPROF_LABELS && bytes <= ET_PPROF_LABEL_BYTES;
 }
 
 static bool samples_ok(struct pprof_check *c)
 {
     for (size_t i = 0; i < c->p->n_sample; i++) {
         const Perftools__Profiles__Sample *sample = c->p->sample[i];
-        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > FRAMES_OF_A_SAMPLE ||
+        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > ET_PPROF_FRAMES ||
             !labels_ok(c->p, sample)) {
             return false;
         }
@@ -194,7 +187,7 @@ static const char *find_error(struct pprof_check *c)
            : !mappings_ok(c)  ? "pprof: a mapping has an invalid id or name"
            : !functions_ok(c) ? "pprof: a function has an invalid id or name"
            : !locations_ok(c) ? "pprof: a location has an invalid reference"
-           : !samples_ok(c)   ? "pprof: a sample has an invalid reference or value"
+           : !samples_ok(c)   ? ET_PPROF_BAD_SAMPLE
                               : NULL;
 }
 
@@ -406,22 +399,15 @@ const char *et_pprof_note(const et_pprof *p, const char *name)
 
 /* ---- conversion ---- */
 
-struct pprof_step {
-    uint32_t frame, node;
-};
-
 struct pprof_reader {
     const et_pprof *p;
     struct et_profile *profile;
     struct pprof_ids mappings, functions, locations;
-    uint32_t *texts;  /* string -> string number of the profile + 1 */
-    size_t *first;    /* location index -> the first of its places in `frames` */
-    uint32_t *frames; /* of each line of each location, or of the location; 0: not made yet */
-    uint32_t *nodes;  /* hash table of the profile's nodes; 0: free */
-    size_t node_slots;
-    struct et_map modules;                /* mapping id -> module */
-    struct pprof_step path[ET_MAX_DEPTH]; /* of the last sample, from the root */
-    size_t depth;
+    uint32_t *texts;       /* string -> string number of the profile + 1 */
+    size_t *first;         /* location index -> the first of its places in `frames` */
+    uint32_t *frames;      /* of each line of each location, or of the location; 0: not made yet */
+    struct et_map modules; /* mapping id -> module */
+    struct et_node_finder nodes;
 };
 
 static uint32_t clean_text(struct pprof_reader *r, int64_t text)
@@ -447,13 +433,8 @@ static uint32_t module_of(struct pprof_reader *r, uint64_t mapping_id)
     uint64_t *module = mapping_id ? et_map_at(&r->modules, mapping_id) : NULL;
     if (module && !*module) {
         const Perftools__Profiles__Mapping *mapping = find_mapping(r, mapping_id);
-        uint32_t path = clean_text(r, mapping->filename), id = clean_text(r, mapping->build_id);
-        const char *hex = et_text(&r->profile->strings, id);
-        char *own_id = et_strdup(strlen(hex) <= 128 && et_is_hex(hex, strlen(hex)) ? hex : ""),
-             *own_path = et_strdup(et_text(&r->profile->strings, path));
-        *module = et_profile_module(r->profile, own_id, own_path);
-        free(own_id);
-        free(own_path);
+        *module = et_profile_sent_module(r->profile, r->p->string_table[mapping->build_id],
+                                         r->p->string_table[mapping->filename]);
     }
     return module ? (uint32_t)*module : 0;
 }
@@ -495,39 +476,6 @@ static uint32_t make_frame(struct pprof_reader *r, const Perftools__Profiles__Lo
     return et_profile_frame(r->profile, frame);
 }
 
-/* ---- nodes ---- */
-
-static uint32_t *node_slot(const struct pprof_reader *r, uint32_t parent, uint32_t frame)
-{
-    size_t mask = r->node_slots - 1, i = (size_t)et_hash_number((uint64_t)parent << 32 | frame) & mask;
-    const struct et_node *nodes = r->profile->nodes;
-    while (r->nodes[i] && (nodes[r->nodes[i]].parent != parent || nodes[r->nodes[i]].frame != frame)) {
-        i = (i + 1) & mask;
-    }
-    return &r->nodes[i];
-}
-
-static void grow_nodes(struct pprof_reader *r)
-{
-    enum { FIRST = 1024 };
-    free(r->nodes);
-    r->node_slots = r->node_slots ? r->node_slots * 2 : FIRST;
-    r->nodes = et_alloc(r->node_slots, sizeof *r->nodes);
-    for (size_t i = 1; i < r->profile->node_count; i++) {
-        *node_slot(r, r->profile->nodes[i].parent, r->profile->nodes[i].frame) = (uint32_t)i;
-    }
-}
-
-static uint32_t find_child(struct pprof_reader *r, uint32_t parent, uint32_t frame)
-{
-    if (r->profile->node_count * 2 >= r->node_slots) {
-        grow_nodes(r);
-    }
-    uint32_t *slot = node_slot(r, parent, frame);
-    *slot = *slot ? *slot : et_profile_node(r->profile, parent, frame);
-    return *slot;
-}
-
 /* Writes the sample's frames, leaf first, and returns their number. A stack that is too deep loses frames next to the
  * root; a special frame replaces them. */
 static size_t stack_of(struct pprof_reader *r, const Perftools__Profiles__Sample *sample, uint32_t *stack)
@@ -547,23 +495,6 @@ static size_t stack_of(struct pprof_reader *r, const Perftools__Profiles__Sample
         }
     }
     return depth;
-}
-
-/* The node of a stack, leaf first. Stacks one after another often have the frames next to the root in common. */
-static uint32_t node_of(struct pprof_reader *r, const uint32_t *stack, size_t depth)
-{
-    size_t same = 0;
-    while (same < depth && same < r->depth && r->path[same].frame == stack[depth - 1 - same]) {
-        same++;
-    }
-    uint32_t node = same ? r->path[same - 1].node : 0;
-    for (size_t i = same; i < depth; i++) {
-        uint32_t frame = stack[depth - 1 - i];
-        node = find_child(r, node, frame);
-        r->path[i] = (struct pprof_step){.frame = frame, .node = node};
-    }
-    r->depth = depth;
-    return node;
 }
 
 /* ---- samples ---- */
@@ -599,35 +530,42 @@ static uint32_t labels_of(struct pprof_reader *r, const Perftools__Profiles__Sam
     return number;
 }
 
+bool et_pprof_values(const struct et_pprof_kind *kind, struct et_entry *entry)
+{
+    if (kind->scale && entry->count > INT64_MAX / kind->scale) {
+        return false;
+    }
+    entry->value = kind->scale ? entry->count * kind->scale : entry->value;
+    return true;
+}
+
 static bool read_sample(struct pprof_reader *r, const Perftools__Profiles__Sample *sample,
                         const struct et_pprof_kind *kind)
 {
     uint32_t stack[ET_MAX_DEPTH];
-    uint64_t count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0;
-    uint64_t value = kind->value >= 0 ? (uint64_t)sample->value[kind->value] : 0;
-    if (kind->scale && count > INT64_MAX / kind->scale) {
+    struct et_entry entry = {.count = kind->count >= 0 ? (uint64_t)sample->value[kind->count] : 0,
+                             .value = kind->value >= 0 ? (uint64_t)sample->value[kind->value] : 0};
+    if (!et_pprof_values(kind, &entry)) {
         return false;
     }
-    value = kind->scale ? count * kind->scale : value;
-    if (value == 0 && count == 0) {
-        return true;
+    if (entry.value || entry.count) {
+        entry.node = et_node_find(&r->nodes, stack, stack_of(r, sample, stack));
+        entry.labels = labels_of(r, sample);
+        et_profile_entry(r->profile, &entry);
     }
-    struct et_entry entry = {.count = count, .value = value, .node = node_of(r, stack, stack_of(r, sample, stack))};
-    entry.labels = labels_of(r, sample);
-    et_profile_entry(r->profile, &entry);
     return r->profile->values <= INT64_MAX && r->profile->counts <= INT64_MAX;
 }
 
-static void read_header(struct pprof_reader *r, const struct et_pprof_kind *kind)
+struct et_profile *et_pprof_begin(const et_pprof *p, const struct et_pprof_kind *kind)
 {
-    const et_pprof *p = r->p;
-    struct et_profile *profile = r->profile;
+    struct et_profile *profile = et_profile_new();
     profile->kind = et_intern(&profile->strings, kind->name);
     profile->value_unit = et_intern(&profile->strings, kind->unit);
     profile->period = p->period > 0 ? (uint64_t)p->period : 0;
     profile->start_ns = p->time_nanos;
     profile->end_ns = p->time_nanos + p->duration_nanos;
     profile->profiles = 1;
+    return profile;
 }
 
 static void begin_tables(struct pprof_reader *r)
@@ -662,34 +600,35 @@ static void free_tables(struct pprof_reader *r)
     free(r->texts);
     free(r->first);
     free(r->frames);
-    free(r->nodes);
+    et_node_finder_free(&r->nodes);
 }
 
-/* Only CPU samples, and samples of kinds without a count of their own, count as samples. */
-static void count_samples(struct pprof_reader *r, const struct et_pprof_kind *kind)
+int et_pprof_samples_type(const et_pprof *p, const struct et_pprof_kind *kind)
 {
     const struct et_kind *known = et_kind_named(kind->name);
     bool own = !known || !known->counts[0] || known->number == 1;
-    for (size_t type = 0; type < r->p->n_sample_type && r->p->n_sample_type > 1 && own; type++) {
-        for (size_t i = 0; type_is(r->p, type, "samples", "count") && i < r->p->n_sample; i++) {
-            r->profile->samples += (uint64_t)r->p->sample[i]->value[type];
+    for (size_t type = 0; type < p->n_sample_type && p->n_sample_type > 1 && own; type++) {
+        if (type_is(p, type, "samples", "count")) {
+            return (int)type;
         }
     }
+    return -1;
 }
 
 struct et_profile *et_pprof_profile(const et_pprof *p, const struct et_pprof_kind *kind, const char **why)
 {
-    struct pprof_reader r = {.p = p, .profile = et_profile_new()};
+    struct et_profile *profile = et_pprof_begin(p, kind);
+    struct pprof_reader r = {.p = p, .profile = profile, .nodes = {.profile = profile}};
     bool ok = true;
-    read_header(&r, kind);
     begin_tables(&r);
-    count_samples(&r, kind);
+    int samples = et_pprof_samples_type(p, kind);
     for (size_t i = 0; i < p->n_sample && ok; i++) {
+        profile->samples += samples >= 0 ? (uint64_t)p->sample[i]->value[samples] : 0;
         ok = read_sample(&r, p->sample[i], kind);
     }
     free_tables(&r);
     if (!ok) {
-        *why = "pprof: values are too large";
+        *why = ET_PPROF_TOO_LARGE;
         et_profile_free(r.profile);
         return NULL;
     }

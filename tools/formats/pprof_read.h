@@ -24,7 +24,11 @@ struct et_pprof_kind {
     uint64_t scale;                    /* value per count when there is no value; 0: unknown */
 };
 
-enum { ET_PPROF_KINDS = 16 };
+/* Limits: sample types, frames and labels of a sample, bytes of a sample's labels. */
+enum { ET_PPROF_KINDS = 16, ET_PPROF_FRAMES = 1 << 16, ET_PPROF_LABELS = 128, ET_PPROF_LABEL_BYTES = 16384 };
+
+#define ET_PPROF_BAD_SAMPLE "pprof: a sample has an invalid reference or value"
+#define ET_PPROF_TOO_LARGE  "pprof: values are too large"
 
 /* Lists the kinds of a pprof. hint: "mutex" or "block", the meaning of contentions, or "". Returns their number, at
  * least 1. */
@@ -41,6 +45,13 @@ const char *et_pprof_family(const et_pprof *pprof, const char *(*display)(void *
 
 /* Converts one kind to a profile. NULL: its sums do not fit 63 bits; *why says so. */
 struct et_profile *et_pprof_profile(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why);
+
+/* The parts of et_pprof_profile() that need only the pprof's types and times: for senders of other formats with pprof's
+ * types. The first begins a profile of the kind without entries. The second completes an entry's value from its count;
+ * false: too large. The third returns the sample type that counts the samples of the kind, -1: none. */
+struct et_profile *et_pprof_begin(const et_pprof *pprof, const struct et_pprof_kind *kind);
+bool et_pprof_values(const struct et_pprof_kind *kind, struct et_entry *entry);
+int et_pprof_samples_type(const et_pprof *pprof, const struct et_pprof_kind *kind);
 
 /* The ELF address of a location. Senders that know it leave the mapping's range empty; else the address is converted to
  * an offset in the file. */

@@ -33,13 +33,20 @@ struct et_batch_source {
 /* Adds a profile and takes ownership of it. */
 void et_batch_add(struct et_batch *batch, const char *service, const char *tags, struct et_profile *profile,
                   int64_t from_ns, int64_t until_ns);
+struct et_times {
+    int64_t from_ns, until_ns;
+};
+
+/* The source's times, else the profile's own, else it ended now. */
+struct et_times et_batch_times(const struct et_batch_source *source, int64_t start_ns, int64_t duration_ns);
+
 /* Adds each kind of an inflated pprof. Returns NULL, or an error when nothing was added. */
 const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source *source, const void *bytes,
                            size_t size);
 /* Adds the series of a push. Lists refused profiles in *why and adds the others. Returns the number of refused
  * profiles. limit: total bytes, inflated. */
 size_t et_batch_push(struct et_batch *batch, const et_push *push, size_t limit, int64_t now_ns, struct et_buf *why);
-/* Adds OTLP profiles, with the services and tags of their resources. limit: total bytes, as pprof. Returns 0; or
+/* Adds OTLP profiles, with the services and tags of their resources. limit: total bytes, about as pprof. Returns 0; or
  * -EFBIG or -EINVAL when nothing is to be kept, see *why. */
 int et_batch_otlp(struct et_batch *batch, const et_otlp_request *request, size_t limit, int64_t now_ns,
                   struct et_buf *why);

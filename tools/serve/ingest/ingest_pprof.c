@@ -38,22 +38,17 @@ void et_batch_free(struct et_batch *batch)
     *batch = (struct et_batch){0};
 }
 
-struct time_range {
-    int64_t from, until;
-};
-
-/* The request's times, else the profile's own, else it ended now. A time before 1971 means that the clock was not set.
- */
-static struct time_range find_times(const et_pprof *pprof, const struct et_batch_source *source)
+/* A time before 1971 means that the clock was not set. */
+struct et_times et_batch_times(const struct et_batch_source *source, int64_t start_ns, int64_t duration_ns)
 {
     static const int64_t year_1971 = (int64_t)31536000 * 1000000000;
     if (source->from_ns && source->until_ns > source->from_ns) {
-        return (struct time_range){source->from_ns, source->until_ns};
+        return (struct et_times){source->from_ns, source->until_ns};
     }
-    if (pprof->time_nanos >= year_1971) {
-        return (struct time_range){pprof->time_nanos, pprof->time_nanos + pprof->duration_nanos + 1};
+    if (start_ns >= year_1971) {
+        return (struct et_times){start_ns, start_ns + duration_ns + 1};
     }
-    return (struct time_range){source->now_ns - pprof->duration_nanos - 1, source->now_ns};
+    return (struct et_times){source->now_ns - duration_ns - 1, source->now_ns};
 }
 
 static const char *displayed_name(void *context, const char *type)
@@ -71,14 +66,14 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
         et_arena_reset(&batch->arena);
         return why;
     }
-    struct time_range times = find_times(pprof, source);
+    struct et_times times = et_batch_times(source, pprof->time_nanos, pprof->duration_nanos);
     const char *family =
         source->guess && !source->family[0] ? et_pprof_family(pprof, displayed_name, source->config) : source->family;
     size_t count = et_pprof_sent_kinds(pprof, family, kinds);
     for (size_t i = 0; i < count && !why; i++) {
         struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
         if (profile) {
-            et_batch_add(batch, source->service, source->tags, profile, times.from, times.until);
+            et_batch_add(batch, source->service, source->tags, profile, times.from_ns, times.until_ns);
         }
     }
     if (why) {
