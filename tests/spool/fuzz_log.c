@@ -145,7 +145,7 @@ static uint64_t read_all(struct ep_spool_log *log)
             abort();
         file = record.file;
         index = record.index;
-        ep_spool_log_pass(log, &record, record.family[0] != 0);
+        ep_spool_log_pass(log, &record, record.lost_ns != 0);
     }
     if (count + damaged.all.messages != before)
         abort();

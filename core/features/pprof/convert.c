@@ -246,8 +246,6 @@ static int convert_send(struct ep *ep, const struct ep_message *message, const s
 {
     struct stream *stream = stream_of(message->segment, message->sequence, delivery->stored);
 
-    if (message->format != EP_FORMAT_COMPACT) /* stored by an earlier version */
-        return ep_deliver_try(ep, message, delivery);
     if (!is_last(stream, message->segment, message->sequence)) {
         int error = message_take(ep, stream, message, delivery);
         if (error)

@@ -456,7 +456,7 @@ static const char *headers_with_age(const char *headers, uint64_t age_ns)
 static void replay_done(struct ep *ep, const struct ep_spool_record *record, bool mark)
 {
     spool->held.file = 0;
-    ep_spool_log_pass(&spool->log, record, mark && (record->family[0] || ep->config.encoder));
+    ep_spool_log_pass(&spool->log, record, mark && ep->config.encoder);
     counters_publish(ep);
 }
 
@@ -472,7 +472,7 @@ static bool is_known(const struct ep *ep, const struct ep_spool_record *record)
 /* Receivers look at the age of the start. */
 static enum ep_loss refusal(const struct ep *ep, const struct ep_spool_record *record, uint64_t age_ns)
 {
-    bool dated = spool->old_given || record->family[0] || ep->config.encoder;
+    bool dated = spool->old_given || ep->config.encoder;
 
     return dated && (age_ns > spool->old_ns || age_ns + record->duration_ns > spool->old_ns) ? EP_LOSS_TOO_OLD
                                                                                              : EP_LOSS_REFUSED;
@@ -511,8 +511,7 @@ static struct ep_message message_of(const struct ep_spool_record *record, const 
     return (struct ep_message){
         .data = bytes,
         .size = record->size,
-        .format = record->family[0] ? EP_FORMAT_PPROF : EP_FORMAT_COMPACT,
-        .family = record->family[0] ? record->family : NULL,
+        .format = EP_FORMAT_COMPACT,
         .segment = record->segment,
         .sequence = record->sequence,
         .start_unix_ns = offset_ns ? record->start_ns + offset_ns : 0,

@@ -74,9 +74,8 @@ static void put_head(uint8_t *at, const struct ep_spool_record *record)
     put_number(at + 48, record->unix_minus_uptime_ns, 8);
     put_number(at + 56, record->cpu_ns, 8);
     put_number(at + 64, record->samples, 8);
-    memcpy(at + 72, record->family, sizeof record->family);
-    if (!record->family[0])
-        put_number(at + 80, record->lost_ns, 8);
+    put_number(at + 72, 0, 8);
+    put_number(at + 80, record->lost_ns, 8);
     put_number(at + 88, record->origin, 2);
     put_number(at + 4, crc(at + 8, EP_SPOOL_RECORD - 8 + record->size), 4);
 }
@@ -94,10 +93,9 @@ static void get_head(const uint8_t *at, struct ep_spool_record *record)
         .unix_minus_uptime_ns = number(at + 48, 8),
         .cpu_ns = number(at + 56, 8),
         .samples = number(at + 64, 8),
-        .lost_ns = at[72] ? 0 : number(at + 80, 8),
+        .lost_ns = number(at + 80, 8),
         .origin = number(at + 88, 2) == ORIGIN_TYPE,
     };
-    memcpy(record->family, at + 72, sizeof record->family - 1);
 }
 
 /* ---- counts ---- */

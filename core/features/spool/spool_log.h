@@ -29,8 +29,7 @@ struct ep_spool_file {
 struct ep_spool_record {
     uint32_t size, file, index, sequence;
     uint64_t segment, start_ns, duration_ns, unix_minus_uptime_ns, cpu_ns, lost_ns, samples;
-    char family[16]; /* pprof; compact: "" */
-    uint8_t origin;  /* 1: the file's first record, with the origin; 0: a message */
+    uint8_t origin; /* 1: the file's first record, with the origin; 0: a message */
 };
 
 struct ep_spool_place {
