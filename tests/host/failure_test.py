@@ -9,7 +9,7 @@ import tempfile
 import pytest
 
 from generate import message, module, nodes, origin, profile
-from harness import Server
+from harness import Server, database
 from sample import contents
 from senders import Fleet, wait_for
 
@@ -150,6 +150,30 @@ def test_read_only(run, edgeprof, whole, open_folder):
     assert reader("backup", "--db", copy, "-o", os.path.join(other, "copy.db")) == (0, []), "a copy of the copy"
     assert_says(reader("backup", "--db", copy, "-o", os.path.join(sealed, "no.db")), 1, "no.db")
     os.chmod(sealed, 0o755)
+
+
+# ---- of another schema ----
+
+@pytest.fixture(params=[7, 99, 0], ids=["older", "newer", "another program's"])
+def other(request, folder, whole):
+    """(a database, what names it)"""
+    path, number = os.path.join(folder, "other.db"), request.param
+    shutil.copy(whole, path)
+    with database(path) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
+    return path, f"another version of edgeprof (schema {number}," if number else "another program"
+
+
+@pytest.mark.parametrize("command", ["serve", "top", "query", "backup"])
+def test_another_schema(run, other, copy, command):
+    """In one line that says what to do, and nothing is written: neither to the database nor beside it."""
+    db, word = other
+    before = contents(db), sorted(os.listdir(os.path.dirname(db)))
+    arguments = {"serve": serve(db), "top": ["top", "--db", db, "--service", "svc1"], "query": ["query", "services", "--db", db],
+                 "backup": ["backup", "--db", db, "-o", copy[0]]}[command]
+    assert_says(run(*arguments), 1, db, word, "choose another")
+    assert (contents(db), sorted(os.listdir(os.path.dirname(db)))) == before
+    assert_kept(copy)
 
 
 # ---- damaged ----

@@ -5,13 +5,14 @@ import os
 import subprocess
 
 import generate
-import golden
 import pytest
+from cli import message_of
 from harness import clean_environment, database, Server
 from otlp_test import PROTO, binary, named, one
 
 POINTS = 40  # of a command in the default run
 WHOLE = {"compact": 60_000_000, "pprof": 7, "otlp": 500}
+START, SECOND = 1_700_000_000, 10**9
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +20,28 @@ def library(build):
     return str(build / "tests/tools/fail_alloc.so")
 
 
-@pytest.fixture
-def db(folder):
-    path = os.path.join(folder, "oom.db")
-    golden.unpack("schema-4.sqlite.gz", path)
+@pytest.fixture(scope="module")
+def db(shipped, shared_folder):
+    """Two services, one of them over hours and in two versions, the other with labels."""
+    with Server(shipped, os.path.join(shared_folder, "oom.db")) as server:
+        for number, version in enumerate(("1.0", "1.1")):
+            for i in range(24):
+                assert server.push(message_of(20 + number, "hours", {2: 3, 3: 4 + number, 6: i + 1}, i, [("version", version)], start=i * 600 * SECOND)) == 200
+        profiles = [generate.profile([(1, 0, 2, 300), (2, 1, 5, 700)], quantum=1000, kind=kind) for kind in (1, 2)]
+        body = generate.message(30, 0, generate.origin("kinds"), [generate.module(4096, 65536, 0, b"\7" * 20, "[app]")], generate.nodes([0, 1], [4100, 4200]),
+                                profiles, tag_sets=[generate.tag_set(1, step="pricing")], contexts=[generate.context(1, span=0xabcdef, thread="worker")])
+        assert server.push(body) == 200
+    return server.db
+
+
+@pytest.fixture(scope="module")
+def stream(shared_folder):
+    """A device's messages, each after its length."""
+    path = os.path.join(shared_folder, "stream.edgeprof")
+    with open(path, "wb") as file:
+        for i in range(4):
+            body = message_of(20, "stream", {2: 3, 6: i + 1}, i)
+            file.write(len(body).to_bytes(4, "little") + body)
     return path
 
 
@@ -47,9 +66,9 @@ def one_line(errors, what):
 
 
 @pytest.mark.parametrize("arguments", [("top", "--service", "hours"), ("export", "--service", "kinds", "--kind", "wait", "-o", "out.pb.gz"), ("query", "services", "--json"),
-                                       ("cat", str(golden.FOLDER / "medium.edgeprof"))], ids=lambda arguments: arguments[0])
-def test_command(shipped, library, db, folder, rounds, arguments):
-    command = [shipped, *arguments, *(["--db", db] if arguments[0] != "cat" else [])]
+                                       ("cat",)], ids=lambda arguments: arguments[0])
+def test_command(shipped, library, db, stream, folder, rounds, arguments):
+    command = [shipped, *arguments, *(["--db", db] if arguments[0] != "cat" else [stream])]
 
     def run(number):
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120, env=failing(library, number, folder))
@@ -68,10 +87,10 @@ def test_command(shipped, library, db, folder, rounds, arguments):
 def requests(segment):
     app = generate.module(4096, 65536, 0, b"\7" * 20, "[app]")
     compact = generate.message(segment, 0, generate.origin("compact", [("a", "b")]), [app], generate.nodes([0, 1], [4100, 4200]),
-                               [generate.profile({1: 2, 2: 4})], unix_minus_uptime=golden.START * golden.SECOND)
+                               [generate.profile({1: 2, 2: 4})], unix_minus_uptime=START * SECOND)
     pprof = generate.pprof_profile([b"", b"cpu", b"nanoseconds", b"main"], [generate.data(1, b"\1") + generate.data(2, generate.varint(7))], ((1, 2),),
                                    [generate.nested(4, generate.number(1, 1) + generate.nested(4, generate.number(1, 1)))], [generate.function_of(1, 3)],
-                                   generate.number(9, golden.START * golden.SECOND) + generate.number(10, golden.SECOND))
+                                   generate.number(9, START * SECOND) + generate.number(10, SECOND))
     return [("compact", "/edgeprof/v1/push", compact, {}), ("pprof", "/ingest?name=pprof&format=pprof", pprof, {}),
             ("otlp", "/v1development/profiles", binary(named("otlp", one(500))), PROTO)]
 
@@ -91,7 +110,7 @@ def send(server):
 def serve(shipped, db, environment):
     """What was acknowledged, exit code, errors. None: it did not start."""
     try:
-        server = Server(shipped, db, *golden.OPTIONS, prefix=["env", *(f"{name}={value}" for name, value in environment.items() if name.startswith(("FAIL_", "LD_")))])
+        server = Server(shipped, db, prefix=["env", *(f"{name}={value}" for name, value in environment.items() if name.startswith(("FAIL_", "LD_")))])
     except RuntimeError as error:
         return {}, 1, str(error)
     kept = send(server)
@@ -108,7 +127,7 @@ def test_server(shipped, library, folder, rounds):
         assert len(errors.splitlines()) <= 3, f"allocation {number}: {errors}"
         with database(db) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)], f"allocation {number}"
-        with Server(shipped, db, *golden.OPTIONS) as again:
+        with Server(shipped, db) as again:
             services = {row["service"] for row in again.get("/api/services")[1]["services"]}
             totals = {service: again.total(service, **{"from": 0}) if service in services else 0 for service in WHOLE}
         for service, total in totals.items():

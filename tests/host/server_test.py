@@ -451,58 +451,6 @@ def test_restarts(folder, start_server):
     assert server.total("svc") == 40_000_000 + 3 * 20_000_000, "everything is there once"
 
 
-def varints(blob):
-    number = shift = 0
-    for byte in blob:
-        number |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            yield number
-            number = shift = 0
-
-
-def rows_of(blob):
-    """Stacks as version 2 of the schema had them: node, value, one after the other. The profile has no other columns."""
-    numbers = list(varints(blob))
-    count, node, rows = (len(numbers) - 3) // 2, 0, b""
-    for step, value in zip(numbers[3:3 + count], numbers[3 + count:]):
-        node += step >> 1 ^ -(step & 1)
-        rows += varint(node) + varint(value)
-    return rows
-
-
-def test_older_database(folder, start_server):
-    """What versions 1 and 2 of the schema held is there afterwards, under the names of today."""
-    db = os.path.join(folder, "older.db")
-    server = start_server(db=db)
-    assert server.push(first(1)) == 200, "before"
-    assert server.stop() == 0, "exit code"
-    connection = sqlite3.connect(db)
-    connection.create_function("rows_of", 1, rows_of)
-    for statement in ("CREATE TABLE old (id INTEGER PRIMARY KEY, origin INTEGER NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,"
-                      " start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, period INTEGER NOT NULL, samples INTEGER NOT NULL,"
-                      " quantum INTEGER NOT NULL, stacks BLOB NOT NULL)",
-                      "INSERT INTO old SELECT p.id, s.origin, s.kind, s.unit, p.start_ns, p.end_ns, p.period, p.samples, p.quantum,"
-                      " rows_of(b.stacks) FROM profile p JOIN series s ON s.id = p.series JOIN stacks b ON b.profile = p.id WHERE NOT p.level",
-                      *(f"DROP TABLE {table}" for table in "profile stacks series bucket series_labels relay metric labels labelset collect mark deleted rollup rolled".split()),
-                      "DROP INDEX segment_origin", "DROP INDEX span_module",
-                      "ALTER TABLE old RENAME TO profile", "CREATE INDEX profile_time ON profile (end_ns)",
-                      "CREATE INDEX profile_origin ON profile (origin, kind, unit, start_ns, end_ns)",
-                      "ALTER TABLE origin DROP COLUMN skipped", "PRAGMA user_version = 1"):
-        connection.execute(statement)
-    for kind, unit in (("alloc_space", "bytes"), ("alloc_objects", "count"), ("delay", "nanoseconds"), ("queue", "count")):
-        connection.execute("INSERT INTO profile (origin, kind, unit, start_ns, end_ns, period, samples, quantum, stacks) SELECT origin, ?, ?,"
-                           " start_ns, end_ns, period, samples, 1, stacks FROM profile WHERE kind = 'cpu'", (kind, unit))
-    connection.commit()
-    connection.close()
-    server = start_server(db=db)
-    assert server.total("svc") == 40_000_000, "CPU time of before"
-    for kind, value, wanted in (("alloc", "value", 4), ("alloc", "count", 4), ("lock", "value", 4), ("queue", "value", 4)):
-        assert server.total("svc", kind=kind, value=value) == wanted, f"{kind} {value} of before"
-    assert server.push(later(1, 1)) == 200, "the segment goes on"
-    assert server.total("svc") == 60_000_000, "both together"
-
-
 def test_diff_of_unequal_fleets(start_server):
     """Four devices before and one after, each with the same usage: no growth."""
     server = start_server()

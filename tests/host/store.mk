@@ -39,6 +39,3 @@ BENCHES += bench-pprof
 bench-pprof: $(BUILD)/bench/store_pprof $(BUILD)/edgeprof
 	@set -e; db=$(BUILD)/bench/pprof.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< take $$db; \
 	    $(PYTHON) tests/bench/ingest_pprof.py $(BUILD)/edgeprof $<
-
-test-tools-golden: $(ET_TEST)/edgeprof
-	@$(call host_test,golden_test.py)

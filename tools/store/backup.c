@@ -2,7 +2,7 @@
  * See backup.h. et_backup() has these steps:
  *
  *   check_target       refuse to overwrite a database in use
- *   open_snapshot      begin to read the source; refuse what a newer edgeprof wrote
+ *   open_snapshot      begin to read the source; refuse another schema
  *   lock_part          create and lock the unfinished file
  *   copy_all           copy the snapshot, page by page; check the copy
  *   publish            sync, rename, sync the folder
@@ -67,17 +67,17 @@ static int run_sql(struct backup *b, sqlite3 *db, const char *path, const char *
     return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail_with_sqlite(b, db, path);
 }
 
-/* The schema's number belongs to the snapshot: a newer `serve` may migrate the database at any time. */
 static int open_snapshot(struct backup *b)
 {
-    char newer[96];
-    int version = 0, err = open_database(b, b->from, SQLITE_OPEN_READWRITE, &b->source);
+    char other[128];
+    enum et_schema found = ET_SCHEMA_NONE;
+    int err = open_database(b, b->from, SQLITE_OPEN_READWRITE, &b->source);
     err = err ? err : run_sql(b, b->source, b->from, "BEGIN");
-    if (!err && et_schema_version(b->source, &version) != SQLITE_OK) {
+    if (!err && et_schema_find(b->source, &found, other, sizeof other) != SQLITE_OK) {
         err = fail_with_sqlite(b, b->source, b->from);
     }
-    if (!err && et_schema_newer(version, newer, sizeof newer)) {
-        err = fail_with(b, -EINVAL, b->from, newer);
+    if (!err && found == ET_SCHEMA_OTHER) {
+        err = fail_with(b, -EINVAL, b->from, other);
     }
     return err ? err : run_sql(b, b->source, b->from, "SELECT count(*) FROM profile WHERE id < 0");
 }

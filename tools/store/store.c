@@ -58,13 +58,11 @@ static const char *const SQL[S_COUNT] = {
     [S_CRASH_ADD] = "INSERT INTO crash (segment, received_ns, service, tags, host, message)"
                     " SELECT ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
     [S_CRASH_DROP] = DROP_BEYOND("crash"),
-    [S_CRASH_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'crash'",
     [S_CRASHES] = "SELECT received_ns, service, tags, host, message FROM crash"
                   " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT_ADD] = "INSERT INTO incident (incident, part, received_ns, service, tags, host, message)"
                        " SELECT ?, ?, ?, service, tags, host, ? FROM origin WHERE id = ?",
     [S_INCIDENT_DROP] = DROP_BEYOND("incident"),
-    [S_INCIDENT_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'incident'",
     [S_INCIDENTS] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident"
                     " WHERE received_ns >= ? AND received_ns <= ? ORDER BY id DESC",
     [S_INCIDENT_AFTER] = "SELECT incident, part, received_ns, service, tags, host, message, id FROM incident"
@@ -74,7 +72,6 @@ static const char *const SQL[S_COUNT] = {
     [S_INCIDENT] = "SELECT incident, part, received_ns, service, tags, host, message FROM incident WHERE id IN"
                    " (SELECT min(id) FROM incident WHERE incident = ?1 AND (service, tags, host) ="
                    " (SELECT service, tags, host FROM incident WHERE id = ?2) GROUP BY part) ORDER BY part",
-    [S_ROLLUP_TABLE] = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'rollup'",
     [S_ROLLUP_ADD] =
         "INSERT INTO rollup (hour_ns, service, kind, unit, tags, start_ns, end_ns, profiles, period, samples,"
         " quantum, columns, packing, members, stacks, contexts)"
@@ -482,15 +479,16 @@ static int configure(struct et_store *store, bool create)
     sqlite3_file_control(store->db, "main", SQLITE_FCNTL_POWERSAFE_OVERWRITE, &trusting);
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, 5000);
-    int version, code = et_schema_version(store->db, &version);
-    if (code == SQLITE_OK && et_schema_newer(version, store->why, sizeof store->why)) {
+    enum et_schema found;
+    int code = et_schema_find(store->db, &found, store->why, sizeof store->why);
+    if (code == SQLITE_OK && found == ET_SCHEMA_OTHER) {
         return -EIO;
     }
-    code = code == SQLITE_OK ? configure_log(store, create, version == 0) : code;
+    code = code == SQLITE_OK ? configure_log(store, create, found == ET_SCHEMA_NONE) : code;
     if (code != SQLITE_OK) {
         return et_store_note(store, code);
     }
-    return et_store_schema(store);
+    return found == ET_SCHEMA_NONE ? et_schema_create(store) : 0;
 }
 
 /* SQLite counts its memory under a lock that all connections share. Nobody asks for the count. */

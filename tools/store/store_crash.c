@@ -17,10 +17,6 @@ int et_store_crash(struct et_store *store, uint64_t segment, int64_t origin, int
 int et_store_crashes(struct et_store *store, const struct et_query *query,
                      bool (*call)(void *context, int64_t received_ns, const void *message, size_t size), void *context)
 {
-    int64_t table = et_store_number(store, et_store_bind(store, S_CRASH_TABLE, ""));
-    if (table <= 0) { /* a database of an earlier version that cannot be written has none */
-        return (int)table;
-    }
     sqlite3_stmt *row = et_store_bind(store, S_CRASHES, "ii", query->from_ns, query->to_ns);
     int got;
     bool more = true;

@@ -58,10 +58,6 @@ static int64_t first_part(struct et_store *store, const struct et_query *query, 
 int et_store_incidents(struct et_store *store, const struct et_query *query, uint64_t incident,
                        bool (*call)(void *context, const struct et_incident_row *row), void *context)
 {
-    int64_t table = et_store_number(store, et_store_bind(store, S_INCIDENT_TABLE, ""));
-    if (table <= 0) { /* a database of an earlier version that cannot be written has none */
-        return (int)table;
-    }
     if (!incident) {
         return read_rows(store, et_store_bind(store, S_INCIDENTS, "ii", query->from_ns, query->to_ns), query, call,
                          context);

@@ -132,17 +132,14 @@ enum et_statement {
     S_ORIGINS_UNUSED,
     S_CRASH_ADD,
     S_CRASH_DROP,
-    S_CRASH_TABLE,
     S_CRASHES,
     S_INCIDENT_ADD,
     S_INCIDENT_DROP,
-    S_INCIDENT_TABLE,
     S_INCIDENTS,
     S_INCIDENT_AFTER,
     S_INCIDENT_LAST,
     S_INCIDENT_SENDERS,
     S_INCIDENT,
-    S_ROLLUP_TABLE,
     S_ROLLUP_ADD,
     S_ROLLUP_GET,
     S_ROLLUPS,
@@ -195,7 +192,6 @@ struct et_store {
     struct et_floor floor;
     bool dropping;
     int64_t dropping_ns; /* start of an hour of which some rows are deleted (store_keep.c) */
-    int rollups;         /* 1: the tables exist; -1: they do not; 0: not known */
     struct et_cache cache;
     struct et_known known; /* rows of the dictionary, labels and origins */
     struct et_buf key;     /* a name for `known` */
@@ -221,13 +217,17 @@ int et_store_hold(struct et_store *store, size_t *held, size_t bytes);
 /* Keeps SQLite's message. Returns the errno value for it. */
 int et_store_note(struct et_store *store, int sqlite_code);
 
-/* Reads the number of a database's schema, 0 of an empty one. Returns SQLite's code. */
-int et_schema_version(sqlite3 *db, int *version);
-/* True: a newer edgeprof wrote it, which *why says; this one must neither read it nor write to it. */
-bool et_schema_newer(int version, char *why, size_t size);
+/* What a database is by its schema. */
+enum et_schema {
+    ET_SCHEMA_NONE, /* empty */
+    ET_SCHEMA_OURS,
+    ET_SCHEMA_OTHER /* of another version of edgeprof, or another program: neither read nor write it */
+};
 
-/* Creates the schema, or migrates an older one. Returns 0 or an error; the store keeps the message. */
-int et_store_schema(struct et_store *store);
+/* Returns SQLite's code. *why is set for ET_SCHEMA_OTHER: what the database is, and what to do. */
+int et_schema_find(sqlite3 *db, enum et_schema *found, char *why, size_t size);
+/* Creates the tables of an empty database. Returns 0 or an error; the store keeps the message. */
+int et_schema_create(struct et_store *store);
 
 /* Returns 1: a row; 0: done; or a negative errno value. */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);

@@ -416,7 +416,7 @@ static int load_stacks(struct profile_loader *s, const struct et_row *row, struc
     struct et_stack_reader blob;
     struct et_packed stack;
     int got = et_stacks_read(&blob, &s->inflated, row->packing, row->columns, stacks.bytes, stacks.size);
-    if (got == 0 && row->columns == ET_COLUMN_VALUE && !blob.rows && !s->one_row && blob.at[2] == blob.end[3]) {
+    if (got == 0 && row->columns == ET_COLUMN_VALUE && !s->one_row && blob.at[2] == blob.end[3]) {
         return load_plain(s, &reading, &blob);
     }
     while (got >= 0 && (got = et_stack_next(&blob, &stack)) == 1) {

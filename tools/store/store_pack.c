@@ -105,18 +105,6 @@ bool et_stack_number(struct et_stack_reader *reader, int column, uint64_t *value
     return et_varint_get(&reader->at[column], reader->end[column], value);
 }
 
-int et_stack_next_row(struct et_stack_reader *reader, struct et_packed *out)
-{
-    const uint8_t **at = &reader->at[0], *end = reader->end[0];
-    uint64_t context = 0;
-    bool ok = et_varint_get(at, end, &out->node) &&
-              (!(reader->columns & ET_COLUMN_VALUE) || et_varint_get(at, end, &out->value)) &&
-              (!(reader->columns & ET_COLUMN_COUNT) || et_varint_get(at, end, &out->count)) &&
-              (!(reader->columns & ET_COLUMN_CONTEXT) || et_varint_get(at, end, &context));
-    out->context = (uint32_t)context;
-    return ok ? 1 : -EIO;
-}
-
 /* The sizes of the first three columns come first. */
 static int find_columns(struct et_stack_reader *reader, const uint8_t *at, const uint8_t *end)
 {
@@ -154,18 +142,13 @@ int et_stacks_read(struct et_stack_reader *reader, struct et_buf *inflated, enum
                    const void *bytes, size_t size)
 {
     const uint8_t *at = bytes, *end = size ? at + size : at;
-    *reader = (struct et_stack_reader){.columns = columns, .rows = packing == ET_PACK_ROWS};
+    *reader = (struct et_stack_reader){.columns = columns};
     if (packing == ET_PACK_DEFLATED) {
         if (inflate_into(inflated, at, end)) {
             return -EIO;
         }
         at = (const uint8_t *)inflated->data;
         end = at + inflated->size;
-    }
-    if (reader->rows) {
-        reader->at[NODE] = at;
-        reader->end[NODE] = end;
-        return 0;
     }
     return find_columns(reader, at, end);
 }

@@ -1,10 +1,9 @@
 /*
- * A profile's stacks as bytes. Reads three packings; writes only the last two:
+ * A profile's stacks as bytes, in one of two packings:
  *
- *   ET_PACK_ROWS     for each stack varints node, then value, count, context as far as the columns go
- *   ET_PACK_COLUMNS  varints: sizes of the first three columns; then the columns node (zigzag difference to the
- * previous one), value, count, context, one varint per stack ET_PACK_DEFLATED varint: size of ET_PACK_COLUMNS; then
- * that as a zlib stream
+ *   ET_PACK_COLUMNS   varints: sizes of the first three columns; then the columns node (zigzag difference to the
+ *                     previous one), value, count, context, one varint per stack
+ *   ET_PACK_DEFLATED  varint: size of ET_PACK_COLUMNS; then that as a zlib stream
  *
  * Contexts are varints too: labels, span id, trace id high and low; the first context has number 1.
  */
@@ -15,7 +14,7 @@
 
 #include <errno.h>
 
-enum et_packing { ET_PACK_ROWS, ET_PACK_COLUMNS, ET_PACK_DEFLATED };
+enum et_packing { ET_PACK_COLUMNS, ET_PACK_DEFLATED };
 
 struct et_packed {
     uint64_t node, value, count; /* value in quanta */
@@ -37,16 +36,14 @@ enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_
  *   et_stacks_read(&reader, ...);  while ((got = et_stack_next(&reader, &stack)) == 1) ...
  */
 struct et_stack_reader {
-    const uint8_t *at[4], *end[4]; /* of each column; of ET_PACK_ROWS the first has all */
+    const uint8_t *at[4], *end[4]; /* of each column */
     uint64_t node;
     int columns;
-    bool rows;
 };
 
 /* Returns 0, or -EIO for malformed bytes. */
 int et_stacks_read(struct et_stack_reader *reader, struct et_buf *inflated, enum et_packing packing, int columns,
                    const void *bytes, size_t size);
-int et_stack_next_row(struct et_stack_reader *reader, struct et_packed *out);
 bool et_stack_number(struct et_stack_reader *reader, int column, uint64_t *value);
 
 /* Most numbers have one byte. */
@@ -71,9 +68,6 @@ static inline int et_stack_next(struct et_stack_reader *reader, struct et_packed
                    : -EIO;
     }
     *out = (struct et_packed){0};
-    if (reader->rows) {
-        return et_stack_next_row(reader, out);
-    }
     bool ok = et_stack_column(reader, 0, &step) &&
               (!(reader->columns & ET_COLUMN_VALUE) || et_stack_column(reader, 1, &out->value)) &&
               (!(reader->columns & ET_COLUMN_COUNT) || et_stack_column(reader, 2, &out->count)) &&

@@ -1,7 +1,4 @@
-/*
- * See store.h and store_rows.h: storing a received or merged profile. et_store_profile() calls et_store_add(), which
- * calls et_store_add_row().
- */
+/* See store.h and store_rows.h: storing a received or merged profile. */
 #include "tools/store/store_rows.h"
 
 #include <errno.h>
@@ -71,13 +68,14 @@ static int64_t add_to_series(struct et_store *store, const struct et_stored *p)
     return id;
 }
 
-int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_packing packing, struct et_blob stacks,
-                     struct et_blob contexts)
+int et_store_profile(struct et_store *store, const struct et_stored *p)
 {
+    struct et_blob contexts = {p->stacks.contexts.data, p->stacks.contexts.size};
     int64_t series = add_to_series(store, p);
     if (series <= 0) {
-        return series < 0 ? series : -EIO;
+        return series < 0 ? (int)series : -EIO;
     }
+    struct et_buf bytes = {0};
     struct et_row row = {
         .series = series,
         .at_ns = p->start_ns,
@@ -88,23 +86,13 @@ int64_t et_store_add(struct et_store *store, const struct et_stored *p, enum et_
         .samples = p->samples,
         .quantum = p->quantum,
         .columns = p->stacks.columns,
-        .packing = packing,
+        .packing = et_pack(&p->stacks, false, &bytes),
     };
+    struct et_blob stacks = {bytes.data, bytes.size};
     int err = add_labels(store, series, contexts);
     int64_t id = err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, contexts);
     const struct et_counted more = {
         .value = row.value_sum, .count = row.count_sum, .profiles = 1, .last_ns = p->end_ns};
-    err = id < 0 ? (int)id : et_store_count(store, p->origin, p->kind, &more);
-    return err ? err : id;
-}
-
-int et_store_profile(struct et_store *store, const struct et_stored *stored)
-{
-    struct et_buf bytes = {0};
-    enum et_packing packing = et_pack(&stored->stacks, false, &bytes);
-    const struct et_buf *contexts = &stored->stacks.contexts;
-    int64_t id = et_store_add(store, stored, packing, (struct et_blob){bytes.data, bytes.size},
-                              (struct et_blob){contexts->data, contexts->size});
     et_buf_free(&bytes);
-    return id < 0 ? (int)id : 0;
+    return id < 0 ? (int)id : et_store_count(store, p->origin, p->kind, &more);
 }

@@ -24,19 +24,6 @@ bool et_rollup_next(const uint8_t **at, const uint8_t *end, int64_t *row, int64_
     return ok;
 }
 
-/* A backup of an earlier version that may not be written to has none. */
-static int find_tables(struct et_store *store)
-{
-    if (!store->rollups) {
-        int64_t count = et_store_number(store, et_store_bind(store, S_ROLLUP_TABLE, ""));
-        if (count < 0) {
-            return (int)count;
-        }
-        store->rollups = count ? 1 : -1;
-    }
-    return 0;
-}
-
 /* ---- using them ---- */
 
 static bool names_device(const struct et_query *query, const char *key)
@@ -132,12 +119,7 @@ int et_rollup_choose(struct et_store *store, const struct et_selection *selectio
                      struct et_rows *out, struct et_map *replaced, bool *complete)
 {
     bool partial = false, rolled = false;
-    int err = find_tables(store);
-    *complete = false;
-    if (err || store->rollups < 0) {
-        return err;
-    }
-    err = choose_usable(store, selection, hour->start_ns, out, replaced, &partial);
+    int err = choose_usable(store, selection, hour->start_ns, out, replaced, &partial);
     err = err || partial ? err : is_rolled(store, hour, &rolled);
     *complete = rolled && !partial;
     return err;
@@ -342,9 +324,7 @@ int et_rollup_step(struct et_store *store, size_t stacks, size_t least)
 
 int et_rollup_dropped(struct et_store *store, int64_t hour_ns, bool *dropped)
 {
-    int err = find_tables(store);
-    int64_t low =
-        err || store->rollups < 0 ? err : et_store_number(store, et_store_bind(store, S_ROLLED_GET, "i", hour_ns));
+    int64_t low = et_store_number(store, et_store_bind(store, S_ROLLED_GET, "i", hour_ns));
     *dropped = low == INT64_MAX;
     return low < 0 ? (int)low : 0;
 }

@@ -54,10 +54,8 @@ struct et_row {
     enum et_row_use use;
 };
 
-/* Adds a received profile, its series and its bucket. stored->stacks: only columns. Returns the id or an error. */
-int64_t et_store_add(struct et_store *store, const struct et_stored *stored, enum et_packing packing,
-                     struct et_blob stacks, struct et_blob contexts);
-/* Adds a row of any level. Sets its sums and id, and marks the bucket it will be merged into. */
+/* Adds a row of any level. Sets its sums and id, and marks the bucket it will be merged into. Returns the id or an
+ * error. */
 int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
                          struct et_blob contexts);
 

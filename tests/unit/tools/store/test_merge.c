@@ -1105,52 +1105,6 @@ static void damaged_profiles_stop_a_collection(void **context)
     assert_int_equal(deleted(stores->merged, ET_DELETED_NODES), 9);
 }
 
-/* ---- earlier versions ---- */
-
-static const char TO_VERSION_3[] = "DROP TABLE rollup; DROP TABLE rolled; DROP TABLE incident; DROP TABLE collect; "
-                                   "DROP TABLE mark; DROP TABLE deleted;"
-                                   " DROP INDEX series_labels_labels;"
-                                   "DROP INDEX labelset_labels; DROP INDEX segment_origin; DROP INDEX span_module;"
-                                   "ALTER TABLE series_labels DROP COLUMN pass; PRAGMA user_version = 3;";
-
-/* By a process that may not write to it. Returns whether it answers. */
-static bool answers_read_only(void)
-{
-    int status = -1;
-    pid_t child = fork();
-    if (child == 0) {
-        const char *why = "";
-        struct et_query all = {.kind = "cpu", .to_ns = INT64_MAX};
-        struct et_profile *profile = NULL;
-        bool ready = chmod(path, 0444) == 0 && (geteuid() != 0 || setuid(65534) == 0);
-        struct et_store *store = ready ? et_store_open(path, false, &why) : NULL;
-        _exit(!store || et_store_load(store, &all, &profile) || !profile->values);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(chmod(path, 0644), 0);
-    return status == 0;
-}
-
-static void version_3_is_opened(void **context)
-{
-    struct stores *stores = *context;
-    struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
-    state = 20;
-    fill(stores, HOUR);
-    assert_int_equal(sqlite3_exec(stores->merged->db, TO_VERSION_3, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(stores->merged->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL), SQLITE_OK);
-    et_store_close(stores->merged);
-    bool read_only = answers_read_only();
-    stores->merged = open_store(path);
-    assert_true(read_only);
-    assert_int_equal(db_number(stores->merged->db, "PRAGMA user_version"), 7);
-    compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
-    put_unused_nodes(stores->merged, 10); /* as version 3 left them */
-    keep(stores->merged, &policy, 6);
-    assert_int_equal(deleted(stores->merged, ET_DELETED_NODES), 9);
-    compare_many(stores->raw, stores->merged, HOUR, 40, SECOND);
-}
-
 static void on_name(void *context, const char *name)
 {
     et_buf_printf(context, "%s ", name);
@@ -1253,7 +1207,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(processes_of_ended_segments_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_step_merges_some_of_many_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_profiles_stop_a_collection, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(version_3_is_opened, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_lines_share_the_last, set_up, tear_down),
     };
