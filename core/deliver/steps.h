@@ -1,8 +1,8 @@
 /*
  * The steps of delivery that deliver.c and spool.c share. Inline, so that a program without a spool has no extra code.
  *
- *   ep_deliver_loop -> round -> ep_deliver_live -> ep_deliver_message -> transport->send, ep_deliver_later
- *                                               -> ep_deliver_popped / ep_deliver_dropped / ep_deliver_restart
+ *   a round -> ep_deliver_live -> ep_deliver_message -> transport->send, ep_deliver_later
+ *                              -> ep_deliver_popped / ep_deliver_dropped / ep_deliver_restart
  *
  * Context of everything here: deliver.
  */
@@ -90,10 +90,8 @@ static inline void ep_deliver_note(struct ep *ep, int error)
         sent.status = ep->transport->answer(ep->transport_state, &sent.why);
     if (sent.status)
         atomic_store_explicit(&ep->last_status, sent.status, memory_order_relaxed);
-    if (ep_notice)
-        ep_notice->sent(ep, &sent);
-    if (ep_token)
-        ep_token->sent(ep, sent.status);
+    EP_EACH_FEATURE (at, sent)
+        at.feature->sent(ep, &sent);
 }
 
 /* How a message is sent. */
@@ -214,40 +212,6 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     if (!atomic_load(&ep->collected) || !ep_outbox_empty(&ep->outbox)) /* else the collect thread may have ended */
         ep_deliver_restart(ep, hopeless ? EP_RESTART_FAILED : EP_RESTART_ASKED);
     return 0;
-}
-
-/* The time until the next round, which is due at due_ns; 0: the thread must end. */
-static inline uint64_t ep_deliver_pause(struct ep *ep, int error, uint64_t due_ns)
-{
-    uint64_t now = ep_port_uptime_ns(), stop = atomic_load(&ep->stop_deadline_ns);
-
-    if (stop && ((error == 0 && atomic_load(&ep->collected) && ep_outbox_empty(&ep->outbox)) || now >= stop))
-        return 0;
-    uint64_t pause = error == 0 || error == -EINPROGRESS ? EP_FOREVER_NS : due_ns > now ? due_ns - now : 1;
-    return stop && stop - now < pause ? stop - now : pause;
-}
-
-/* The deliver thread's loop. *due: uptime of the next round if `round` returned an error. */
-static inline void ep_deliver_loop(struct ep *ep, int (*round)(struct ep *ep, uint64_t deadline_ns),
-                                   const _Atomic uint64_t *due)
-{
-    bool ending = false;
-
-    for (;;) {
-        unsigned seen = atomic_load(&ep->deliver_event.value);
-        uint64_t stop = atomic_load(&ep->stop_deadline_ns);
-        if (stop && !ending) {
-            ending = true;
-            ep->retry_at_ns = 0;
-        }
-        int error = round(ep, stop ? stop : UINT64_MAX);
-        atomic_store_explicit(&ep->counter[EP_COUNT_DELIVER_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
-        uint64_t pause = ep_deliver_pause(ep, error, *due);
-        if (pause == 0)
-            return;
-        ep_port_wait(&ep->deliver_event, seen, pause);
-        ep_count(ep, EP_COUNT_WAKEUPS, 1);
-    }
 }
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "core/deliver/deliver.h"
 #include "core/environment/environment.h"
+#include "core/sample/feature.h"
 
 #include <errno.h>
 #include <string.h>
@@ -224,8 +225,8 @@ static int token_file(bool wanted)
     static bool ours;
     const char *path = wanted ? ep_env_text("EDGEPROF_TOKEN_FILE") : NULL;
 
-    if (ep_running() || (ep_token && !ours))
-        return ep_token != NULL;
+    if (ep_running() || (EP_HAS_FEATURE(headers) && !ours))
+        return EP_HAS_FEATURE(headers);
     ours = path != NULL;
     if (!path || !has_header(lines, "authorization"))
         return ep_token_file(path) < 0 ? -EINVAL : path != NULL;
@@ -259,7 +260,7 @@ static int names_check(const struct ep_config *config)
     for (size_t i = 0; config->headers && i < sizeof ours / sizeof ours[0]; i++)
         if (has_header(config->headers, ours[i]))
             return ep_complain(-EINVAL, "headers: edgeprof sets this one itself: ", ours[i], "");
-    const bool token = ep_token || (config->headers && has_header(config->headers, "authorization"));
+    const bool token = EP_HAS_FEATURE(headers) || (config->headers && has_header(config->headers, "authorization"));
     if (token && path && memchr(path + 3, '@', authority))
         return ep_refuse(-EINVAL, "headers: use a token or a user in the endpoint, not both");
     return 0;

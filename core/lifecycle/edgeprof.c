@@ -14,6 +14,7 @@
 #include "core/profile/encoding.h"
 #include "core/collect/collect.h"
 #include "core/deliver/deliver.h"
+#include "core/sample/feature.h"
 
 #include <errno.h>
 
@@ -34,6 +35,14 @@ static bool manual(const struct ep *ep)
     return (ep->config.flags & EP_MANUAL) != 0;
 }
 
+static const char *headers_of(struct ep *ep)
+{
+    struct ep_feature_walk instead = {0};
+
+    return ep_feature_next(&instead, offsetof(struct ep_feature, headers)) ? instead.feature->headers(ep)
+                                                                           : ep->config.headers;
+}
+
 static int transport_open(struct ep *ep)
 {
     const struct ep_config *config = &ep->config;
@@ -43,7 +52,7 @@ static int transport_open(struct ep *ep)
     ep->target = (struct ep_target){.endpoint = config->endpoint,
                                     .service = config->service,
                                     .tags = config->tags,
-                                    .headers = ep_token ? ep_token->start(ep) : config->headers,
+                                    .headers = headers_of(ep),
                                     .push = config->push};
     if (!ep->transport->open)
         return 0;
@@ -121,8 +130,8 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     bool done = false;
     int error = 0;
 
-    if (ep_spool)
-        ep_spool->stop(ep, deadline_ns);
+    EP_EACH_FEATURE (at, stop)
+        at.feature->stop(ep, deadline_ns);
     atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
     ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* must follow the store above: see struct ep_deliver_until */
     if (!manual(ep) && ep_threads_resume(ep) == 0) {
@@ -226,6 +235,17 @@ static int start_pipeline(struct ep *ep)
     return error;
 }
 
+static uint32_t message_most(void)
+{
+    uint32_t least = UINT32_MAX;
+
+    EP_EACH_FEATURE (at, message_most) {
+        const uint32_t most = at.feature->message_most();
+        least = most < least ? most : least;
+    }
+    return least;
+}
+
 int ep_start(const struct ep_config *config)
 {
     struct ep *ep;
@@ -243,9 +263,9 @@ int ep_start(const struct ep_config *config)
     error = ep_settings_apply(ep, config);
     if (error)
         return error;
-    if (ep_notice)
-        ep_notice->start(ep);
-    ep->message_bytes = ep_spool ? ep_spool->largest() : UINT32_MAX;
+    EP_EACH_FEATURE (at, start)
+        at.feature->start(ep);
+    ep->message_bytes = message_most();
     ep->started_ns = ep_port_uptime_ns();
     ep_labels_clear(ep);
     if (ep_live)
@@ -378,5 +398,6 @@ void ep_forked(void)
 {
     ep_running_forget();
     leaving = NULL;
-    ep_spool = NULL; /* its files belong to the parent */
+    EP_EACH_FEATURE (at, forked)
+        at.feature->forked();
 }

@@ -254,6 +254,7 @@ struct ep {
     struct ep_target target;
     uint64_t backoff_ns, send_more_ns; /* send_more_ns: what a send may take beyond EP_SEND_FIRST_NS */
     _Atomic uint64_t retry_at_ns;      /* reset by ep_stop() */
+    uint64_t deliver_due_ns;           /* time of the next round after an error */
     _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
     _Atomic uint64_t
         stop_send_ns; /* with a spool, while stopping: no sending after this; stored before stop_deadline_ns */

@@ -2,9 +2,9 @@
  * One line a case that says why profiles do not arrive, and one when they arrive again. Only programs that call
  * ep_notice_to() link this. The state belongs to the deliver thread.
  *
- *   ep_start -> ep_notice->start                          a token that goes unencrypted
- *   ep_deliver_message -> ep_notice->sent -> case_of -> failed_say; again_say
- *   token.c -> ep_notice->unread
+ *   ep_start        -> notice_start         a token that goes unencrypted
+ *   a send          -> notice_sent          -> case_of -> failed_say; again_say
+ *   another feature -> notice_unreadable    a file that cannot be read
  *
  * A case is said once, and again after an hour at the earliest: a link that comes and goes fills no log. No line has a
  * credential: of the endpoint it shows scheme, host and path only.
@@ -252,7 +252,7 @@ static void notice_sent(struct ep *ep, const struct ep_sent *sent)
 
 /* ---- the token ---- */
 
-static void notice_unread(const char *path, int error)
+static void notice_unreadable(const char *path, int error)
 {
     struct line line = {.size = 0};
 
@@ -309,7 +309,8 @@ static bool shows_secret(const struct ep *ep)
     if (!endpoint || strcmp(ep->transport->name, "http") != 0 || strncmp(endpoint, "http://", 7) != 0)
         return false;
     const char *host = host_of(endpoint + 7);
-    return !is_loopback(host) && (host != endpoint + 7 || ep_token || has_authorization(ep->config.headers));
+    return !is_loopback(host) &&
+           (host != endpoint + 7 || EP_HAS_FEATURE(headers) || has_authorization(ep->config.headers));
 }
 
 static void notice_start(struct ep *ep)
@@ -329,8 +330,12 @@ static void notice_start(struct ep *ep)
 
 void ep_notice_to(void (*say)(const char *line))
 {
-    static const struct ep_notice table = {.start = notice_start, .sent = notice_sent, .unread = notice_unread};
+    static const struct ep_feature feature = {
+        .name = "notice", .start = notice_start, .sent = notice_sent, .unreadable = notice_unreadable};
 
     notice.say = say;
-    ep_notice = say ? &table : NULL;
+    if (say)
+        (void)ep_feature_add(&feature); /* there are fewer features than places */
+    else
+        ep_feature_remove(&feature);
 }

@@ -79,16 +79,17 @@ static int old_send(void *state, const struct ep_message *message, const struct 
                     uint64_t *retry_ns)
 {
     uint64_t age = age_of(message);
+    const bool is_kept = EP_HAS_FEATURE(deliver); /* a spool keeps what was not sent */
 
     ep_apart = false;
-    int error = age < OLD_NS || !ep_spool ? end_send(state, &old.first, message, deadline, retry_ns) : -EBADMSG;
+    int error = age < OLD_NS || !is_kept ? end_send(state, &old.first, message, deadline, retry_ns) : -EBADMSG;
     if (error != -EBADMSG || age < DOUBTFUL_NS)
         return error;
     old.target.service = old.first.target->service;
     old.target.tags = old.first.target->tags;
     error = end_send(state, &old.second, message, deadline, retry_ns);
     ep_apart = true;
-    if (error == 0 || error == -EMSGSIZE || ep_spool)
+    if (error == 0 || error == -EMSGSIZE || is_kept)
         return error;
     *retry_ns = 0;
     return -EBADMSG;

@@ -6,7 +6,7 @@
  * soon as they fill a quarter of the outbox, or the oldest has waited for sync_ms. ep_stop() reserves time for the
  * disk.
  *
- *   spool_thread -> spool_round -> deliver_step -> store_outbox -> store_batch -> batch_gather, the log
+ *   spool_round -> deliver_step -> store_outbox -> store_batch -> batch_gather, the log
  *                                               -> send_live -> ep_deliver_live
  *                                               -> replay -> ep_deliver_message, replay_done / _refused / _stale
  */
@@ -39,7 +39,6 @@ struct spool {
     uint64_t read_backoff_ns;  /* after a failed read; 0: reading works */
     uint64_t replay_again_ns;  /* uptime of the next replay, to keep link_share_pct or after a failure of its own */
     uint64_t apart_backoff_ns; /* ep->backoff_ns of replays that fail at a second endpoint; 0: the last did not */
-    _Atomic uint64_t due_ns;   /* uptime of the next round */
     struct ep_deadline send;   /* of the message being sent */
     char headers[EP_HEADERS_BYTES + 64];
     uint64_t segment;            /* of the message stored last; 0: none, or only the receiver has its beginning */
@@ -613,14 +612,14 @@ static void replay(struct ep *ep, uint64_t limit)
 
 /* ---- a round ---- */
 
-static int set_due(uint64_t at_ns)
+static int set_due(struct ep *ep, uint64_t at_ns)
 {
-    atomic_store(&spool->due_ns, at_ns);
+    ep->deliver_due_ns = at_ns;
     return -EAGAIN;
 }
 
 /* One step. Live messages go first, in a new segment; then the spool, oldest first, for link_share_pct of the time.
- * Returns 1: call again; 0: nothing is left; else an error, with due_ns set. */
+ * Returns 1: call again; 0: nothing is left; else an error, with ep->deliver_due_ns set. */
 static int deliver_step(struct ep *ep, uint64_t until)
 {
     const struct ep_box_header *header = ep_deliver_next(ep);
@@ -638,15 +637,15 @@ static int deliver_step(struct ep *ep, uint64_t until)
     if (!header && !spooled)
         return ep_deliver_idle(ep);
     if (now < ep->retry_at_ns)
-        return set_due(due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
+        return set_due(ep, due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
     if (now >= until)
-        return set_due(now + 10 * MS); /* the link has no time left, and the disk did not take everything */
+        return set_due(ep, now + 10 * MS); /* the link has no time left, and the disk did not take everything */
     if (header && !behind_spooled(header)) {
         send_live(ep, header, until);
         return 1;
     }
     if (now < spool->replay_again_ns)
-        return set_due(spool->replay_again_ns);
+        return set_due(ep, spool->replay_again_ns);
     replay(ep, until);
     return 1;
 }
@@ -679,12 +678,6 @@ static int spool_round(struct ep *ep, uint64_t deadline_ns)
     return more;
 }
 
-static void spool_thread(struct ep *ep)
-{
-    ep_deliver_loop(ep, spool_round, &spool->due_ns);
-    spool_close(ep);
-}
-
 /* Reserves a part of the deadline for the disk. */
 static void spool_stop(struct ep *ep, uint64_t deadline_ns)
 {
@@ -699,6 +692,21 @@ static void spool_stop(struct ep *ep, uint64_t deadline_ns)
 static uint32_t spool_largest(void)
 {
     return spool->log.size - 2 * EP_SPOOL_RECORD - EP_SPOOL_ORIGIN_SIZE;
+}
+
+/* Its files belong to the parent. */
+static void spool_forked(void);
+
+static const struct ep_feature spool_feature = {.name = "spool",
+                                                .message_most = spool_largest,
+                                                .stop = spool_stop,
+                                                .forked = spool_forked,
+                                                .deliver = spool_round,
+                                                .deliver_end = spool_close};
+
+static void spool_forked(void)
+{
+    ep_feature_remove(&spool_feature);
 }
 
 /* ---- configuration ---- */
@@ -719,12 +727,9 @@ static const char *config_error(const struct ep_spool_config *config)
 
 int ep_spool_start(const struct ep_spool_config *config)
 {
-    static const struct ep_spool table = {
-        .largest = spool_largest, .thread = spool_thread, .round = spool_round, .stop = spool_stop};
-
     if (ep_running())
         return ep_refuse(-EALREADY, "spool: the profiler is running; call ep_spool_start() before ep_start()");
-    ep_spool = NULL;
+    ep_feature_remove(&spool_feature);
     if (!config)
         return 0;
     const char *why = config_error(config);
@@ -743,6 +748,5 @@ int ep_spool_start(const struct ep_spool_config *config)
                 .size = (uint32_t)left & ~(EP_SPOOL_BLOCK - 1)},
     };
     memcpy(spool->dir, config->dir, strlen(config->dir) + 1);
-    ep_spool = &table;
-    return 0;
+    return ep_feature_add(&spool_feature);
 }

@@ -2,8 +2,8 @@
  * The bearer token from a file, which may be replaced while the program runs. Only programs that call ep_token_file(),
  * or read their settings from the environment, link this. No line ever has the token.
  *
- *   ep_start -> ep_token->start -> token_load
- *   ep_deliver_message -> ep_token->sent -> token_load    after 401 and 403, and while there is no token yet
+ *   ep_start -> token_headers -> token_load
+ *   a send   -> token_sent    -> token_load    after 401 and 403, and while there is no token yet
  *
  * The headers stay at one address, so the transport's target need not change. Only the deliver thread reads them.
  */
@@ -71,9 +71,9 @@ static bool is_known(const char *text, size_t size)
 
 static void unread_tell(int error)
 {
-    token.told |= !ep_notice;
     if (!token.told)
-        ep_notice->unread(token.path, error);
+        EP_EACH_FEATURE (at, unreadable)
+            at.feature->unreadable(token.path, error);
     token.told = true;
 }
 
@@ -98,7 +98,7 @@ static bool token_load(void)
     return true;
 }
 
-static const char *token_start(struct ep *ep)
+static const char *token_headers(struct ep *ep)
 {
     token.more = ep->config.headers;
     token.loaded = token.told = false;
@@ -108,9 +108,9 @@ static const char *token_start(struct ep *ep)
     return token.lines;
 }
 
-static void token_sent(struct ep *ep, unsigned status)
+static void token_sent(struct ep *ep, const struct ep_sent *sent)
 {
-    bool wanted = status == 401 || status == 403 || !token.loaded;
+    bool wanted = sent->status == 401 || sent->status == 403 || !token.loaded;
 
     if (wanted && token_load())
         ep->backoff_ns = 0; /* the new token is tried soon */
@@ -118,16 +118,15 @@ static void token_sent(struct ep *ep, unsigned status)
 
 int ep_token_file(const char *path)
 {
-    static const struct ep_token table = {.start = token_start, .sent = token_sent};
+    static const struct ep_feature feature = {.name = "token", .headers = token_headers, .sent = token_sent};
 
     if (ep_running())
         return ep_refuse(-EALREADY, "token file: the profiler is running; call ep_token_file() before ep_start()");
-    ep_token = NULL;
+    ep_feature_remove(&feature);
     if (!path)
         return 0;
     if (!path[0] || strlen(path) >= PATH_BYTES)
         return ep_refuse(-EINVAL, "token file: no path given, or one of more than 255 characters");
     memcpy(token.path, path, strlen(path) + 1);
-    ep_token = &table;
-    return 0;
+    return ep_feature_add(&feature);
 }

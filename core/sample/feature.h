@@ -1,0 +1,72 @@
+/*
+ * The plug for optional features: a feature is a constant of functions, which the core calls at certain moments.
+ *
+ * A program links the features that it starts: the feature's public function adds its constant to the list. The core
+ * knows the moments and no feature. A moment that a feature leaves NULL costs nothing. All of them run on edgeprof's
+ * own threads or in ep_start() and ep_stop(), never in a signal handler: what a runtime adds to the signal path is a
+ * direct weak call (core/DESIGN.md names them).
+ */
+#ifndef EP_SAMPLE_FEATURE_H
+#define EP_SAMPLE_FEATURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ep;
+struct ep_sent;
+
+/* The most features of a program. */
+#define EP_FEATURES 16u
+
+struct ep_feature {
+    const char *name;
+
+    /* ---- start and stop. Context: init ---- */
+
+    /* A run begins: the settings are known, and nothing runs yet. */
+    void (*start)(struct ep *ep);
+    /* Returns the bytes of the largest message that the feature can take. */
+    uint32_t (*message_most)(void);
+    /* Returns the headers to send instead of the configuration's; they stay where they are until the run's end. */
+    const char *(*headers)(struct ep *ep);
+    /* ep_stop() begins; deadline_ns (uptime) ends it. */
+    void (*stop)(struct ep *ep, uint64_t deadline_ns);
+    /* This process is the child of a fork(): no run goes on. */
+    void (*forked)(void);
+
+    /* ---- the way out. Context: deliver ---- */
+
+    /* Delivers instead of the core, until deadline_ns (uptime). Returns 0: nothing is left to do; or an error, and
+     * ep->deliver_due_ns is the time of the next round. One feature at most has this. */
+    int (*deliver)(struct ep *ep, uint64_t deadline_ns);
+    /* The deliver thread ends. */
+    void (*deliver_end)(struct ep *ep);
+    /* A message was sent, or was not. */
+    void (*sent)(struct ep *ep, const struct ep_sent *sent);
+    /* Another feature cannot read the file that the user has named. */
+    void (*unreadable)(const char *path, int error);
+};
+
+/* Adds a feature behind the others; does nothing if it is in the list. Returns 0, or -ENOSPC: there are EP_FEATURES.
+ * Context: any thread. */
+int ep_feature_add(const struct ep_feature *feature);
+
+/* Takes a feature out, which may be called until the moment in progress is over. Context: init. */
+void ep_feature_remove(const struct ep_feature *feature);
+
+/* A walk through the features that have a moment, in the order of ep_feature_add(). Zeroed: at the beginning. */
+struct ep_feature_walk {
+    unsigned next;
+    const struct ep_feature *feature;
+};
+/* Moves on to the next feature whose member at `offset` is not NULL. False: there is none. Context: any thread. */
+bool ep_feature_next(struct ep_feature_walk *walk, size_t offset);
+
+/* EP_EACH_FEATURE(at, round) at.feature->round(ep, now);   calls all features that have this moment
+ * EP_HAS_FEATURE(round)                                    true if there is one */
+#define EP_EACH_FEATURE(at, moment)                                                                                    \
+    for (struct ep_feature_walk at = {0}; ep_feature_next(&at, offsetof(struct ep_feature, moment));)
+#define EP_HAS_FEATURE(moment) ep_feature_next(&(struct ep_feature_walk){0}, offsetof(struct ep_feature, moment))
+
+#endif
