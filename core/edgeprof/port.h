@@ -9,7 +9,7 @@
  *   signal   async-signal-safe: no lock, no allocation, errno kept, bounded
  *   collect  called on the collect thread only; must not wait for another process or host
  *   deliver  called on the deliver thread only
- *   pull     called on the pull endpoint's thread only
+ *   endpoint called on the thread of an endpoint only, EP_ROLE_CONTROL or EP_ROLE_PULL
  *   init     start and stop; one thread at a time; may block
  *   crash    in the handler of a fatal signal, see ep_port_crash_watch()
  */
@@ -85,9 +85,14 @@ static inline const char *ep_env_text(const char *name)
 
 /* ---- edgeprof's own threads ---- */
 
-/* The last two exist only in programs that start these endpoints. */
-/* START: starts the profiler in a forked child; the Linux port alone has it. */
-enum ep_role { EP_ROLE_COLLECT, EP_ROLE_DELIVER, EP_ROLE_CONTROL, EP_ROLE_PULL, EP_ROLE_START, EP_ROLES };
+enum ep_role {
+    EP_ROLE_COLLECT,
+    EP_ROLE_DELIVER,
+    EP_ROLE_CONTROL, /* in programs that call ep_control_start() */
+    EP_ROLE_PULL,    /* in programs that call ep_pull_start() */
+    EP_ROLE_START,   /* for a port: it starts the profiler in a forked child; the core never uses this role */
+    EP_ROLES
+};
 
 /* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
@@ -101,6 +106,10 @@ int ep_port_thread_resume(enum ep_role role);
 
 /* Waits until the thread's fn has returned; returns at once for a parked thread. Context: init. */
 int ep_port_thread_join(enum ep_role role);
+
+/* From here on a forked child calls child(), before fork() returns there. 0 or a negative errno value; 0 also where
+ * processes cannot be forked. Context: init; child() calls only async-signal-safe functions. */
+int ep_port_forks(void (*child)(void));
 
 /* A counter that threads can wait for. */
 struct ep_event {
@@ -242,7 +251,69 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 int ep_port_store_sync(unsigned file);
 int ep_port_store_cut(unsigned file, uint64_t size);
 
-/* ---- crash records, for programs that have them (core/crash/) ---- */
+/* ---- sockets, for programs that have an endpoint (core/features/endpoint/) ---- */
+
+/* Where an endpoint listens. */
+struct ep_address {
+    const char *path; /* of a Unix socket; NULL: listen at ip and port */
+    uint8_t ip[16];   /* IPv4 address (4 bytes) or IPv6 address, in network order */
+    unsigned ip_size; /* 4 or 16 */
+    uint16_t port;
+};
+
+/* Most clients that an endpoint serves at a time. */
+#define EP_PORT_CLIENTS 8u
+
+/* Listens for the endpoint of this role, which serves at most `clients` clients at a time. A Unix socket's file must be
+ * accessible for this user only, and replaces the file of an ended process. Returns 0; -ENOTSUP: this system has no
+ * sockets; -EINVAL: the path is too long; -EADDRINUSE; -EPERM: everybody may rename files in the path's folder; else
+ * the system's error. After an error nothing is left open. Context: init. */
+int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients);
+
+/* Ends ep_port_listen(); no effect if the endpoint does not listen. Removes a Unix socket's file if it is still the one
+ * that ep_port_listen() made; a forked child only closes what it inherited. Context: init, and ep_port_forks(). */
+void ep_port_listen_end(enum ep_role role);
+
+/* Accepts a client. Returns its socket, 0 or greater, or a negative errno value. No call on a client's socket waits.
+ * Context: endpoint. */
+int ep_port_accept(enum ep_role role);
+
+/* Reads what has come. Returns the number of bytes; 0: the client sends no more; -EAGAIN: nothing has come yet; else
+ * the system's error. Context: endpoint. */
+int64_t ep_port_socket_read(int socket, void *bytes, size_t size);
+
+/* Sends as many bytes as there is room for; a new socket has room for at least 16 KiB. Returns the number of bytes;
+ * -EAGAIN: no room; else the system's error. Context: endpoint. */
+int64_t ep_port_socket_write(int socket, const void *bytes, size_t size);
+
+/* Tells the client that no more bytes follow; reading stays possible. 0 or the system's error. Context: endpoint. */
+int ep_port_socket_finish(int socket);
+
+/* Closes the socket. Context: endpoint, and ep_port_forks(). */
+void ep_port_socket_close(int socket);
+
+enum ep_socket_want {
+    EP_SOCKET_BYTES, /* bytes to read, or the end of what the client sends */
+    EP_SOCKET_ROOM,  /* room for bytes */
+    EP_SOCKET_END    /* the client has disconnected */
+};
+struct ep_socket_wait {
+    int socket;
+    enum ep_socket_want want;
+    bool ready; /* set by the port, also if the socket has failed */
+};
+
+/* Waits until one of `count` sockets (at most EP_PORT_CLIENTS) has what is wanted, until a client can be accepted if
+ * `accept` is set, until ep_port_sockets_wake(), or until timeout_ns have passed. It may return early. Where the system
+ * refuses to wait, it sleeps a while, so that its caller does not become a busy loop. Returns true if a client can be
+ * accepted. Context: endpoint. */
+bool ep_port_sockets_wait(enum ep_role role, struct ep_socket_wait *sockets, unsigned count, bool accept,
+                          uint64_t timeout_ns);
+
+/* Ends the current wait of this role and each later one, until ep_port_listen_end(). Context: any thread. */
+void ep_port_sockets_wake(enum ep_role role);
+
+/* ---- crash records, for programs that have them (core/features/crash/) ---- */
 
 /* A fatal signal. Context `crash` is its handler: async-signal-safe, but it may use more of the stack than a sample,
  * and wait for the disk. A time limit of the port's own ends it. */
@@ -294,7 +365,7 @@ enum ep_crash_step_number {
     EP_CRASH_STEPS
 };
 
-/* ---- OpenTelemetry's contexts, for programs that have them (core/context/) ---- */
+/* ---- OpenTelemetry's contexts, for programs that have them (core/features/otel/) ---- */
 
 /* The memory of the process context, zeroed, under the name that readers look for; a forked child does not have it.
  * open: 0: it is new; 1: this process has it; -EEXIST: another library of this process has published one; else the
@@ -304,9 +375,6 @@ int ep_port_context_open(size_t size, void **memory);
 bool ep_port_context_mine(void **memory);
 int ep_port_context_changed(void);
 void ep_port_context_close(void);
-
-/* From here on a forked child calls it. 0 or a negative errno value. Context: init. */
-int ep_port_context_forks(void (*child)(void));
 
 /* 0: readers find this thread-local variable, in the module with this function. -EEXIST: another module has one of that
  * name, too; -ENOENT: they do not find it. Context: init. */

@@ -8,7 +8,7 @@
  *   own_threads.c, clone_<arch>.c, blocked.c                 edgeprof's own threads; blocked threads
  *   context_<arch>.c, modules.c, symbol.c, system.c          registers, modules, symbols, clocks, files of /proc
  *   ticks.c                                                  a cheap counter for durations
- *   serve.c, control.c, pull.c, store.c                      endpoints; the spool's files
+ *   sockets.c, store.c                                       sockets of the endpoints; the spool's files
  *   crash.c, crash_file.c                                    fatal signals, and the file of their record
  *   process_context.c, thread_context.c                      OpenTelemetry's contexts
  *   preload*.c                                               the preload library

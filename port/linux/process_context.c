@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -158,9 +157,4 @@ void ep_port_context_close(void)
     if (context.memory && context.pid == getpid())
         (void)munmap(context.memory, context.size);
     context.memory = NULL;
-}
-
-int ep_port_context_forks(void (*child)(void))
-{
-    return -pthread_atfork(NULL, NULL, child);
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -156,6 +157,11 @@ int ep_port_file_read(const char *path, char *bytes, size_t size)
     int error = now < 0 ? -errno : now > 0 ? -EFBIG : 0;
     (void)close(fd);
     return error ? error : (int)got;
+}
+
+int ep_port_forks(void (*child)(void))
+{
+    return -pthread_atfork(NULL, NULL, child);
 }
 
 const char *ep_port_env(const char *name)

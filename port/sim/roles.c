@@ -7,9 +7,11 @@
  */
 #include "sim.h"
 
+#include <errno.h>
 #include <ucontext.h>
 
 #define STACK_BYTES (256 * 1024)
+#define CHILDREN    4u
 
 struct role {
     void (*fn)(void);
@@ -24,10 +26,12 @@ struct role {
 static struct role roles[EP_ROLES];
 static struct role *current_role;
 static ucontext_t outside;
+static void (*children[CHILDREN])(void);
 
 void ep_sim_reset(void)
 {
     ep_sim_defaults();
+    ep_sim_sockets_reset();
     for (unsigned i = 0; i < EP_ROLES; i++)
         roles[i].alive = false;
     current_role = NULL;
@@ -40,10 +44,15 @@ static void role_main(void)
     (void)swapcontext(&current_role->context, &outside);
 }
 
+static const char *const start_name[EP_ROLES] = {"thread_start collect", "thread_start deliver", "thread_start control",
+                                                 "thread_start pull", "thread_start start"};
+static const char *const join_name[EP_ROLES] = {"thread_join collect", "thread_join deliver", "thread_join control",
+                                                "thread_join pull", "thread_join start"};
+
 int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 {
     struct role *r = &roles[role];
-    int error = ep_sim_fails(role == EP_ROLE_COLLECT ? "thread_start collect" : "thread_start deliver");
+    int error = ep_sim_fails(start_name[role]);
 
     if (error)
         return error;
@@ -134,7 +143,7 @@ int ep_port_thread_join(enum ep_role role)
         if (!run_ready())
             advance(UINT64_MAX);
     ep_sim.joins[role]++;
-    return ep_sim_fails(role == EP_ROLE_COLLECT ? "thread_join collect" : "thread_join deliver");
+    return ep_sim_fails(join_name[role]);
 }
 
 void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns)
@@ -162,11 +171,27 @@ void ep_port_wake(struct ep_event *event)
     ep_sim.wakes++;
 }
 
+/* As in a real process, nothing unregisters a function, so it survives ep_sim_reset(). */
+int ep_port_forks(void (*child)(void))
+{
+    int error = ep_sim_fails("forks");
+    unsigned i = 0;
+
+    while (i < CHILDREN && children[i] && children[i] != child)
+        i++;
+    if (error || i == CHILDREN)
+        return error ? error : -ENOMEM;
+    children[i] = child;
+    return 0;
+}
+
 void ep_sim_fork(void)
 {
     for (unsigned i = 0; i < EP_ROLES; i++)
         roles[i].alive = false;
     ep_sim.sampling = false;
     ep_sim.identity.pid++;
+    for (unsigned i = 0; i < CHILDREN && children[i]; i++)
+        children[i]();
     ep_forked();
 }

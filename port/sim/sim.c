@@ -26,6 +26,7 @@ void ep_sim_defaults(void)
         .threads = 1,
         .announced = 1,
         .port_bytes = 64,
+        .socket_room = 65536,
         .fail_error = -EIO,
     };
 }

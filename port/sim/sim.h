@@ -80,6 +80,8 @@ struct ep_sim {
     void (*on_look)(uint32_t tid); /* optional; called before ep_port_thread_blocked() answers */
     unsigned thread_count;
 
+    size_t socket_room; /* bytes that a socket takes before its client has read them; default: 64 KiB */
+
     unsigned fail_at; /* 0: none */
     int fail_error;
 
@@ -91,6 +93,8 @@ struct ep_sim {
     void *port_memory;
     unsigned wakes, scans, module_scans;
     unsigned starts[EP_ROLES], joins[EP_ROLES]; /* number of calls */
+    struct ep_address listen[EP_ROLES];         /* of the last ep_port_listen(); the path is the caller's */
+    unsigned listen_clients[EP_ROLES];
 };
 
 extern struct ep_sim ep_sim;
@@ -136,6 +140,22 @@ void ep_sim_disk_kill(void);
 /* A file's bytes, to be inspected or damaged; and a way to create a file. */
 uint8_t *ep_sim_disk_bytes(unsigned file, uint64_t *size);
 void ep_sim_disk_put(unsigned file, const void *bytes, size_t size);
+
+/* ---- clients of the endpoints (sockets.c). Their answers come while the roles run ---- */
+
+enum ep_sim_socket { EP_SIM_OPEN, EP_SIM_FINISHED, EP_SIM_CLOSED };
+
+/* Connects a client to the endpoint of a role. Returns its number; -ECONNREFUSED: nobody listens. */
+int ep_sim_connect(enum ep_role role);
+/* Sends bytes; what a buffer of 4 KiB has no room for is lost. */
+void ep_sim_client_send(int client, const void *bytes, size_t size);
+/* Takes at most `size` bytes of what has come. Returns their number. */
+size_t ep_sim_client_receive(int client, void *bytes, size_t size);
+void ep_sim_client_close(int client);
+/* What the endpoint has done with its end: nothing, it sends no more, or closed it. */
+enum ep_sim_socket ep_sim_client_state(int client);
+/* Removes all clients and listeners; ep_sim_reset() calls it. */
+void ep_sim_sockets_reset(void);
 
 /* Forks the process; the test continues as the child, without edgeprof's threads and timers. */
 void ep_sim_fork(void);

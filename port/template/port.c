@@ -130,6 +130,12 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
     return -ENOSYS;
 }
 
+int ep_port_forks(void (*child)(void))
+{
+    (void)child;
+    return 0; /* !FIXME: where processes can be forked */
+}
+
 int ep_port_thread_join(enum ep_role role)
 {
     /* !FIXME: wait until the role's fn has returned. */
@@ -411,6 +417,72 @@ const char *ep_port_crash_text(size_t *size)
     return NULL;
 }
 
+/* ---- sockets ---- */
+
+int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients)
+{
+    /* !FIXME: for the control and the pull endpoint. Without it, ep_control_start() and ep_pull_start() return this
+     * error. */
+    (void)role;
+    (void)where;
+    (void)clients;
+    return -ENOTSUP;
+}
+
+void ep_port_listen_end(enum ep_role role)
+{
+    (void)role;
+}
+
+int ep_port_accept(enum ep_role role)
+{
+    (void)role;
+    return -ENOTSUP;
+}
+
+int64_t ep_port_socket_read(int socket, void *bytes, size_t size)
+{
+    (void)socket;
+    (void)bytes;
+    (void)size;
+    return -ENOTSUP;
+}
+
+int64_t ep_port_socket_write(int socket, const void *bytes, size_t size)
+{
+    (void)socket;
+    (void)bytes;
+    (void)size;
+    return -ENOTSUP;
+}
+
+int ep_port_socket_finish(int socket)
+{
+    (void)socket;
+    return -ENOTSUP;
+}
+
+void ep_port_socket_close(int socket)
+{
+    (void)socket;
+}
+
+bool ep_port_sockets_wait(enum ep_role role, struct ep_socket_wait *sockets, unsigned count, bool accept,
+                          uint64_t timeout_ns)
+{
+    (void)role;
+    (void)sockets;
+    (void)count;
+    (void)accept;
+    (void)timeout_ns;
+    return false;
+}
+
+void ep_port_sockets_wake(enum ep_role role)
+{
+    (void)role;
+}
+
 /* ---- OpenTelemetry's contexts ---- */
 
 int ep_port_context_open(size_t size, void **memory)
@@ -434,12 +506,6 @@ int ep_port_context_changed(void)
 }
 
 void ep_port_context_close(void) {}
-
-int ep_port_context_forks(void (*child)(void))
-{
-    (void)child;
-    return 0;
-}
 
 int ep_port_context_symbol(const char *name)
 {

@@ -1,7 +1,7 @@
 /*
- * serve.c with a test service whose bodies are far larger than a socket buffer: slow clients get every byte, clients
- * that do not read are disconnected after their timeout, and others are served meanwhile. Also pull.c: where it
- * listens, and when it requires a token.
+ * core/features/endpoint/serve.c on real sockets, with a test service whose bodies are far larger than a socket buffer:
+ * slow clients get every byte, clients that do not read are disconnected after their timeout, and others are served
+ * meanwhile. Also pull_start.c: where it listens, and when it requires a token.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include <edgeprof/edgeprof.h>
-#include "port/linux/serve.h"
+#include "core/features/endpoint/serve.h"
 
 #define BODY     (8u << 20)
 #define PORTION  10000u
@@ -73,7 +73,7 @@ static void done_(struct ep_answer *answer)
 }
 
 static void serve(void);
-static const struct ep_linux_service service = {
+static const struct ep_service service = {
     .role = EP_ROLE_PULL,
     .thread = serve,
     .request_bytes = 100,
@@ -84,15 +84,16 @@ static const struct ep_linux_service service = {
     .piece = piece_,
     .done = done_,
 };
-static struct ep_linux_client client[3];
+static struct ep_client client[3];
 static char requests[300], buffer[PORTION];
-static struct ep_linux_server server = {
+static struct ep_server server = {
     .service = &service, .client = client, .clients = 3, .requests = requests, .buffer = buffer};
 static struct sockaddr_in address;
+static struct ep_address listen_at = {.ip = {127, 0, 0, 1}, .ip_size = 4};
 
 static void serve(void)
 {
-    ep_linux_serve(&server);
+    ep_serve(&server);
 }
 
 static uint16_t free_port(void)
@@ -106,6 +107,7 @@ static uint16_t free_port(void)
     assert_int_equal(getsockname(fd, (struct sockaddr *)&any, &size), 0);
     (void)close(fd);
     address = any;
+    listen_at.port = ntohs(any.sin_port);
     return ntohs(any.sin_port);
 }
 
@@ -155,8 +157,8 @@ static void test_large_bodies(void **state)
 {
     (void)state;
     (void)free_port();
-    assert_int_equal(ep_linux_server_start(&server, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(ep_linux_server_start(&server, (struct sockaddr *)&address, sizeof address), -EALREADY);
+    assert_int_equal(ep_server_start(&server, &listen_at), 0);
+    assert_int_equal(ep_server_start(&server, &listen_at), -EALREADY);
     int slow = ask("A\n\n"), never = ask("B\n\n");
     uint64_t got = 0;
     for (unsigned i = 0; i < 20; i++) { /* slow, but within the limit */
@@ -174,7 +176,7 @@ static void test_large_bodies(void **state)
     (void)close(slow);
     (void)close(never);
     (void)close(quick);
-    assert_int_equal(ep_linux_server_stop(&server), 0);
+    assert_int_equal(ep_server_stop(&server), 0);
 }
 
 /* Delayed answers are sent when ready. A client that disconnects before is dropped at once. A stop disconnects
@@ -186,7 +188,7 @@ static void test_delayed_answers(void **state)
     (void)state;
     atomic_store(&done, 0);
     (void)free_port();
-    assert_int_equal(ep_linux_server_start(&server, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(ep_server_start(&server, &listen_at), 0);
     int gone = ask("LATER\n\n"), fd = ask("LATER\n\nand what nobody wants to know");
     pause_ms(20);
     (void)close(gone);
@@ -201,8 +203,8 @@ static void test_delayed_answers(void **state)
     int sending = ask("D\n\n"), waiting = ask("LATER\n\n");
     while (atomic_load(&begun) < 7)
         pause_ms(1);
-    assert_int_equal(ep_linux_server_stop(&server), 0);
-    assert_int_equal(ep_linux_server_stop(&server), -ESRCH);
+    assert_int_equal(ep_server_stop(&server), 0);
+    assert_int_equal(ep_server_stop(&server), -ESRCH);
     assert_int_equal(atomic_load(&done), 4);
     (void)close(sending);
     (void)close(waiting);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/features/endpoint/answer.h"
 #include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 

@@ -14,6 +14,7 @@
 
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/port_calls.h>
+#include "core/features/endpoint/answer.h"
 
 /* ---- text in a buffer: text that does not fit is dropped, and `full` is set ---- */
 

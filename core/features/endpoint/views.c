@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/features/endpoint/answer.h"
 #include "core/features/endpoint/views.h"
 #include "core/sample/capture.h"
 

@@ -164,7 +164,7 @@ int ep_otel_publish(const struct ep_config *config, const char *attributes)
     const struct ep_resource resource = {.config = config, .attributes = attributes, .instance = context.instance};
 
     (void)ep_refuse(0, "");
-    if (!context.follows_forks && ep_port_context_forks(forked) != 0)
+    if (!context.follows_forks && ep_port_forks(forked) != 0)
         return ep_refuse(-ENOMEM, "cannot follow forks");
     context.follows_forks = true;
     write_begin();

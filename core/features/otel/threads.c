@@ -193,7 +193,7 @@ int ep_otel_threads(void)
     if (error)
         return ep_refuse(error, "otel_thread_ctx_v1 is not exported: link with "
                                 "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
-    error = ep_port_context_forks(forked);
+    error = ep_port_forks(forked);
     if (error)
         return ep_refuse(error, "cannot follow forks");
     atomic_store(&ep_context_keys, &keys);
