@@ -293,7 +293,8 @@ const char *ep_start_error(void);
  * such a thread records late is lost as EP_LOSS_STOPPED. ep_start() is refused with -EBUSY as long. Context: init. */
 int ep_stop(uint32_t deadline_ms);
 
-/* Store-and-forward: undelivered messages are kept in files, through restarts and power cuts. See core/DESIGN.md. */
+/* Store-and-forward: undelivered messages are kept in files, through restarts and power cuts. See
+ * core/features/spool/README.md. */
 struct ep_spool_config {
     const char *dir; /* used by one process at a time, and by nothing else; created if its parent exists. Copied */
 
@@ -324,7 +325,7 @@ int ep_spool_start(const struct ep_spool_config *config);
  * Returns 1 if dir is set then, 0 if not, -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_spool_from_env(struct ep_spool_config *config);
 
-/* The record of a crash, see core/DESIGN.md, section 17. */
+/* The record of a crash, see core/features/crash/README.md. */
 struct ep_crash_config {
     const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
     /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. Three quarters are for the record. */
@@ -364,7 +365,7 @@ void ep_crash_stop(void);
  * Context: init. */
 int ep_crash_from_env(struct ep_crash_config *config);
 
-/* Incidents, see core/DESIGN.md, section 18: a history of single samples, which a trigger freezes and delivers. */
+/* Incidents, see core/features/incident/README.md: a history of single samples, which a trigger freezes and delivers. */
 enum ep_incident_cause {                             /* numbers are part of the format */
                          EP_INCIDENT_CALL = 1,       /* ep_incident() */
                          EP_INCIDENT_CONTROL = 2,    /* the control endpoint */
@@ -437,7 +438,7 @@ struct ep_incident_stats {
 };
 void ep_incident_stats_get(struct ep_incident_stats *stats); /* Context: any thread. */
 
-/* OpenTelemetry's contexts, see core/DESIGN.md, section 19: with them other profilers on this machine, such as the eBPF
+/* OpenTelemetry's contexts, see core/features/otel/README.md: with them other profilers on this machine, such as the eBPF
  * profiler, know the service, span and labels of this program, and edgeprof knows the spans of other tracers in it. The
  * specification is still in development, so they are off by default. Linux only; a program that calls none of these
  * functions links none of them. */

@@ -2,7 +2,7 @@
  * One TLS connection as an ep_stream, over ep_stream_tcp; and https as a transport: http.c over that stream.
  *
  * Nothing waits beyond the deadline: only ep_stream_tcp waits, and the deadline is checked before each step of a
- * handshake. A step is the arithmetic of one message (core/DESIGN.md has the longest time). The session is kept for the
+ * handshake. A step is the arithmetic of one message (README.md has the longest time). The session is kept for the
  * next connection, for a day at most: then the server must show its certificate again. TLS 1.3 may send the session at
  * any time after the handshake, so reads look for it.
  *

@@ -256,7 +256,7 @@ class Functions(Fixture):
 
 
 class Tree(Fixture):
-    TOP = ('README.md', 'SECURITY.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci/run', '.clang-format', '.gitignore', 'core/a.c',
+    TOP = ('README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci/run', '.clang-format', '.gitignore', 'core/a.c',
            'port/a.c', 'transport/a.c', 'boards/README.md', 'docs/a.md', 'tests/a.c', 'tools/a.c')
 
     def check(self, name='core/b.c', text='x\n', subject='core: a subject'):

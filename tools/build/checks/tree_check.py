@@ -13,7 +13,7 @@ import urllib.parse
 
 from report import report
 
-TOP_LEVEL = {'README.md', 'SECURITY.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci', '.clang-format', '.gitignore',
+TOP_LEVEL = {'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'Makefile', 'LICENSE', 'NOTICE', 'CHANGELOG.md', '.ci', '.clang-format', '.gitignore',
              'core', 'port', 'transport', 'boards', 'docs', 'tests', 'tools'}
 BUILT = re.compile(r'\.(o|a|so|d|ci|su|gcno|gcda|dbg|nupkg|pyc|db|exe|dll)$|^build/|(^|/)(obj|node_modules|__pycache__)/')
 TEXT = {'.c', '.h', '.py', '.sh', '.md', '.mk', '.cs', '.csproj', '.props', '.targets', '.proto', '.js', '.mjs', '.css',
