@@ -365,7 +365,8 @@ void ep_crash_stop(void);
  * Context: init. */
 int ep_crash_from_env(struct ep_crash_config *config);
 
-/* Incidents, see core/features/incident/README.md: a history of single samples, which a trigger freezes and delivers. */
+/* Incidents, see core/features/incident/README.md: a history of single samples, which a trigger freezes and delivers.
+ */
 enum ep_incident_cause {                             /* numbers are part of the format */
                          EP_INCIDENT_CALL = 1,       /* ep_incident() */
                          EP_INCIDENT_CONTROL = 2,    /* the control endpoint */
@@ -438,10 +439,10 @@ struct ep_incident_stats {
 };
 void ep_incident_stats_get(struct ep_incident_stats *stats); /* Context: any thread. */
 
-/* OpenTelemetry's contexts, see core/features/otel/README.md: with them other profilers on this machine, such as the eBPF
- * profiler, know the service, span and labels of this program, and edgeprof knows the spans of other tracers in it. The
- * specification is still in development, so they are off by default. Linux only; a program that calls none of these
- * functions links none of them. */
+/* OpenTelemetry's contexts, see core/features/otel/README.md: with them other profilers on this machine, such as the
+ * eBPF profiler, know the service, span and labels of this program, and edgeprof knows the spans of other tracers in
+ * it. The specification is still in development, so they are off by default. Linux only; a program that calls none of
+ * these functions links none of them. */
 
 /* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more.
  * The first value of a key counts: of `attributes` ("key=value,key=value", %-encoded; NULL: none), config->service
