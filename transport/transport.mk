@@ -55,7 +55,7 @@ test-transport-contract: $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DI
 
 # The programs of README.md, with the options that it names and all warnings.
 test-transport-readme: $(EP_LIB)
-	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
+	@COMPILE='$(CC) $(BOARD_CFLAGS) -std=gnu11 -O2 -g -Icore -I. $(WARNINGS)' LINK='$(EP_LDFLAGS) $(EP_LDLIBS)' \
 	    EXEC='$(BOARD_EXEC)' tests/transport/readme_transport.py $(TRANSPORT_TEST_DIR)/readme $(EP_LIB)
 	@echo "test-transport-readme: transport/README.md says what is so"
 
