@@ -1,15 +1,18 @@
 /*
- * Names for users: of losses, special frames, kinds and units. Hosts have the same lists (make check-names).
+ * Names for users: of losses, special frames, kinds and units. core/proto/names.def has the first two; the host tool's
+ * kinds are compared with these (make check-names).
  */
 #include "core/sample/profiler.h"
+
+#define EP_NAME_LOSS(identifier, number, name, meaning)                                                                \
+    _Static_assert(EP_LOSS_##identifier == (number), "names.def and enum ep_loss have the same numbers");
+#include "core/proto/names.def"
 
 const char *ep_loss_name(unsigned reason)
 {
     static const char names[EP_LOSS_REASONS][16] = {
-        "ring full",    "no timer",      "no slot",         "tree full",      "entries full",
-        "modules full", "refused",       "segment",         "stopped",        "too large",
-        "tags full",    "contexts full", "live heap full",  "waiters full",   "no stack",
-        "spool full",   "spool damaged", "refused too old", "signal blocked",
+#define EP_NAME_LOSS(identifier, number, name, meaning) [number] = name,
+#include "core/proto/names.def"
     };
 
     return reason < EP_LOSS_REASONS ? names[reason] : NULL;
@@ -18,23 +21,8 @@ const char *ep_loss_name(unsigned reason)
 const char *ep_special_name(unsigned frame)
 {
     static const char names[EP_FRAME_SPECIALS][20] = {
-        "[none]",          "[truncated]",
-        "[stack cut]",     "[deeper frames]",
-        "[thread exit]",   "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]",
-        "[gc hijack]",     "[unknown]",
-        "[gap]",           "[wait]",
-        "[lock]",          "[sleep]",
-        "[network]",       "[disk]",
-        "[idle]",          "[gc gen0]",
-        "[gc gen1]",       "[gc gen2]",
-        "[gc background]", "[lost: stopped]",
-        "[no stack]",      "[gc loh]",
-        "[gc poh]",        "[gc fragmentation]",
-        "[gc unused]",     "[lost: spool]",
-        "[edgeprof]",      "[unsampled]",
-        "[kernel]",        "[awaited by]",
-        "[native]",        "[mmap]",
+#define EP_NAME_FRAME(identifier, number, name, meaning) [number] = name,
+#include "core/proto/names.def"
     };
 
     return names[frame < EP_FRAME_SPECIALS ? frame : EP_FRAME_UNKNOWN];

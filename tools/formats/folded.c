@@ -122,7 +122,7 @@ static uint32_t add_frames(struct folded_reader *f, const char *stack, size_t si
     size_t depth = depth_of(stack, size), skip = depth < ET_MAX_DEPTH ? 0 : depth - (ET_MAX_DEPTH - 1);
     uint32_t node = 0;
     if (skip) {
-        f->deep = f->deep ? f->deep : et_profile_frame(f->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+        f->deep = f->deep ? f->deep : et_profile_frame(f->profile, (struct et_frame){.address = ET_FRAME_DEEP});
         node = find_node(f, 0, f->deep);
     }
     for (size_t at = 0; at<size; skip -= skip> 0) {

@@ -69,7 +69,7 @@ static uint32_t make_frame(struct otlp_filler *f, const Otlp__Location *location
         frame.address += mapping->file_offset - mapping->memory_start;
     }
     if (!frame.name && !frame.module) {
-        frame.address = 9; /* FRAME_UNKNOWN */
+        frame.address = ET_FRAME_UNKNOWN;
     }
     return et_profile_frame(f->profile, frame);
 }
@@ -80,7 +80,7 @@ static bool push_frame(struct otlp_filler *f, const Otlp__Location *location, co
                        uint32_t *stack, size_t *depth)
 {
     if (*depth == ET_MAX_DEPTH - 1) {
-        stack[(*depth)++] = et_profile_frame(f->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+        stack[(*depth)++] = et_profile_frame(f->profile, (struct et_frame){.address = ET_FRAME_DEEP});
         return false;
     }
     *place = *place ? *place : make_frame(f, location, line);

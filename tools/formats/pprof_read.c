@@ -471,7 +471,7 @@ static uint32_t make_frame(struct pprof_reader *r, const Perftools__Profiles__Lo
         frame.address = 0;
     }
     if (!frame.name && !frame.module) {
-        frame.address = 9; /* FRAME_UNKNOWN */
+        frame.address = ET_FRAME_UNKNOWN;
     }
     return et_profile_frame(r->profile, frame);
 }
@@ -487,7 +487,7 @@ static size_t stack_of(struct pprof_reader *r, const Perftools__Profiles__Sample
         uint32_t *frames = &r->frames[r->first[index]];
         for (size_t line = 0; line < lines_of(location); line++) {
             if (depth == ET_MAX_DEPTH - 1) {
-                stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = 3 /* FRAME_DEEP */});
+                stack[depth++] = et_profile_frame(r->profile, (struct et_frame){.address = ET_FRAME_DEEP});
                 return depth;
             }
             frames[line] = frames[line] ? frames[line] : make_frame(r, location, line);

@@ -1,6 +1,7 @@
 /* See unsampled.h. */
 #include "tools/formats/unsampled.h"
 #include "tools/formats/compact.h"
+#include "tools/lib/kinds.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 enum { NO_TIMER, NO_SLOT, SIGNAL_BLOCKED };
 
-static const uint32_t reasons[ET_UNSAMPLED_REASONS] = {1, 2, 18};
+static const uint32_t reasons[ET_UNSAMPLED_REASONS] = {ET_LOSS_NO_TIMER, ET_LOSS_NO_SLOT, ET_LOSS_SIGNAL_BLOCKED};
 
 void et_unsampled_add(struct et_unsampled *all, uint32_t reason, uint64_t threads, uint32_t error, uint64_t limit)
 {

@@ -121,14 +121,11 @@ void et_value_text(uint64_t value, const char *unit, char text[32])
     snprintf(text, 32, "%llu%s", (unsigned long long)value, value ? small : "");
 }
 
-/* names_check.py compares these with the library's names. */
 const char *et_loss_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "ring full",    "no timer",      "no slot",         "tree full",      "entries full",
-        "modules full", "refused",       "segment",         "stopped",        "too large",
-        "tags full",    "contexts full", "live heap full",  "waiters full",   "no stack",
-        "spool full",   "spool damaged", "refused too old", "signal blocked",
+#define EP_NAME_LOSS(identifier, number, name, meaning) [number] = (name),
+#include "core/proto/names.def"
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }

@@ -54,6 +54,16 @@ extern const size_t et_kind_count;
 /* 1234567890 ns as "1.23s", bytes as "1.18GiB", other units as they are. */
 void et_value_text(uint64_t value, const char *unit, char text[32]);
 
+/* Numbers of special frames and of loss reasons (core/proto/names.def). */
+enum et_special {
+#define EP_NAME_FRAME(identifier, number, name, meaning) ET_FRAME_##identifier = (number),
+#include "core/proto/names.def"
+};
+enum et_loss {
+#define EP_NAME_LOSS(identifier, number, name, meaning) ET_LOSS_##identifier = (number),
+#include "core/proto/names.def"
+};
+
 /* The name of a loss reason: "ring full". */
 const char *et_loss_name(uint32_t reason);
 

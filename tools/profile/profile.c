@@ -152,23 +152,8 @@ void et_address_name(const char *path, uint64_t address, struct et_buf *name)
 void et_special_name(uint64_t address, char name[32])
 {
     static const char *const names[] = {
-        "[none]",          "[truncated]",
-        "[stack cut]",     "[deeper frames]",
-        "[thread exit]",   "[lost: ring full]",
-        "[lost: refused]", "[lost: segment]",
-        "[gc hijack]",     "[unknown]",
-        "[gap]",           "[wait]",
-        "[lock]",          "[sleep]",
-        "[network]",       "[disk]",
-        "[idle]",          "[gc gen0]",
-        "[gc gen1]",       "[gc gen2]",
-        "[gc background]", "[lost: stopped]",
-        "[no stack]",      "[gc loh]",
-        "[gc poh]",        "[gc fragmentation]",
-        "[gc unused]",     "[lost: spool]",
-        "[edgeprof]",      "[unsampled]",
-        "[kernel]",        "[awaited by]",
-        "[native]",        "[mmap]",
+#define EP_NAME_FRAME(identifier, number, name, meaning) [number] = (name),
+#include "core/proto/names.def"
     };
     if (address < sizeof names / sizeof *names) {
         snprintf(name, 32, "%s", names[address]);

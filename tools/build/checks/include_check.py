@@ -36,7 +36,7 @@ RULES = [
     ('transport/null.c', [*PUBLIC, *TRANSPORT, 'transport/*']),
     ('transport/*', [*PUBLIC, *TRANSPORT, 'transport/*', 'core/edgeprof/port.h', '<system>']),
     ('boards/*', PUBLIC),
-    ('tools/*', ['tools/*', '<system>', '<generated>']),
+    ('tools/*', ['tools/*', 'core/proto/names.def', '<system>', '<generated>']),
 ]
 ROOMS = 'tools/build/checks/rooms.txt'
 BUILT = 'tools/tools.mk'   # ET_ROOMS lists the folders that are compiled

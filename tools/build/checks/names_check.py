@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compares names in the library and the host tool, because devices send only numbers: special frames, loss reasons,
-kinds with their units. The tool's lists must equal the library's (core/sample/words.c), in the same order.
+"""Compares what documents say of the names in core/proto/names.def with it: the tables of special frames and losses in
+core/FORMAT.md (the same rows), the enum of compact.proto (numbers and names), and the tables of docs/troubleshooting.md
+(only known names, and every loss). Kinds with their units must be the same in the library and the host tool.
 
     names_check.py [ROOT]
 """
@@ -8,7 +9,8 @@ import pathlib
 import re
 import sys
 
-STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+ROW = re.compile(r'^EP_NAME_(FRAME|LOSS)\((\w+), (\d+), "([^"]*)", "((?:[^"\\]|\\.)*)"\)$', re.M)
+OTHER_FRAMES = {'[short processes]', '[lost: ...]'}  # made by `edgeprof run`; all that begin in this way
 
 
 def block(path, start):
@@ -20,43 +22,84 @@ def block(path, start):
     return found[1]
 
 
-def strings(path, start):
-    return STRING.findall(block(path, start))
+def names(root):
+    """The frames and the losses of names.def: [(number, name, meaning)]; errors in their numbers."""
+    lists = {'FRAME': [], 'LOSS': []}
+    for kind, _, number, name, meaning in ROW.findall((root / 'core/proto/names.def').read_text()):
+        lists[kind].append((int(number), name, meaning.replace('\\"', '"')))
+    errors = [f'names.def: {kind}: number {number} is not in order' for kind, rows in lists.items()
+              for i, (number, _, _) in enumerate(rows) if i != number]
+    return lists['FRAME'], lists['LOSS'], errors if all(lists.values()) else [*errors, 'names.def: no rows were found']
 
 
-def library_kinds(path):
+def table(path, head):
+    """The cells of the rows below a table's head."""
+    rows = path.read_text().partition(head + '\n')[2].split('\n\n')[0].splitlines()[1:]
+    return [[cell.strip() for cell in re.split(r'(?<!\\)\|', row)[1:-1]] for row in rows]
+
+
+def format_errors(root, what, head, rows):
+    ours = [[str(number), f'`{name}`', meaning] for number, name, meaning in rows]
+    theirs = table(root / 'core/FORMAT.md', head)
+    for i in range(max(len(ours), len(theirs))):
+        pair = [rows[i] if i < len(rows) else None for rows in (ours, theirs)]
+        if pair[0] != pair[1]:
+            yield f'FORMAT.md: {what}: number {i}: names.def says {pair[0]}, the table says {pair[1]}'
+
+
+def proto_errors(root, frames):
+    text = (root / 'core/proto/compact.proto').read_text()
+    theirs = {int(number): name for number, name in re.findall(r'^  FRAME_\w+ = (\d+);\s*// (\[[^]]*\])', text, re.M)}
+    ours = {number: name for number, name, _ in frames if number}
+    for number in sorted(ours.keys() | theirs.keys()):
+        if ours.get(number) != theirs.get(number):
+            yield f'compact.proto: frame {number}: names.def says {ours.get(number)}, the enum says {theirs.get(number)}'
+
+
+def page_errors(root, frames, losses):
+    page = root / 'docs/troubleshooting.md'
+    known = {name for _, name, _ in frames} | OTHER_FRAMES
+    for cells in table(page, '| frame | meaning |'):
+        if cells[0].startswith('`[') and cells[0].strip('`') not in known:
+            yield f'troubleshooting.md: {cells[0]} is no frame of names.def'
+    theirs = [name for cells in table(page, '| reason | meaning | what to do |') for name in cells[0].split(', ')]
+    ours = [name for _, name, _ in losses]
+    for name in sorted(set(ours) ^ set(theirs)):
+        yield f'troubleshooting.md: losses: {name} is only in ' + ('names.def' if name in ours else 'the table')
+
+
+def library_kinds(root):
     """[(number, name, unit)]: sorted by the numbers of enum ep_kind."""
-    header = (path.parents[1] / 'edgeprof/edgeprof.h').read_text()
+    header = (root / 'core/edgeprof/edgeprof.h').read_text()
     numbers = {name: int(number) for name, number in re.findall(r'(EP_KIND_\w+) = (\d+),', header)}
-    rows = re.findall(r'\[(EP_KIND_\w+)\] = \{"(\w+)", "(\w+)"\}', block(path, r'struct kind_words words\['))
+    rows = re.findall(r'\[(EP_KIND_\w+)\] = \{"(\w+)", "(\w+)"\}', block(root / 'core/sample/words.c', r'struct kind_words words\['))
     return sorted((numbers[kind], name, unit) for kind, name, unit in rows)
 
 
-def tool_kinds(path):
-    rows = re.findall(r'\{(\d+), "(\w+)", "[^"]*", "(\w+)"', block(path, r'struct et_kind et_kinds\['))
+def tool_kinds(root):
+    rows = re.findall(r'\{(\d+), "(\w+)", "[^"]*", "(\w+)"', block(root / 'tools/lib/kinds.c', r'struct et_kind et_kinds\['))
     return sorted((int(number), name, unit) for number, name, unit in rows if int(number))
+
+
+def kind_errors(ours, theirs):
+    for i in range(max(len(ours), len(theirs))):
+        pair = [kinds[i] if i < len(kinds) else None for kinds in (ours, theirs)]
+        if pair[0] != pair[1]:
+            yield f'kinds: the library says {pair[0]}, the tool says {pair[1]}'
 
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else '.')
-    stats = root / 'core/sample/words.c'
-    pairs = (('special frames', strings(stats, r'names\[EP_FRAME_SPECIALS\]'),
-              strings(root / 'tools/profile/profile.c', r'void et_special_name\([^{]*\{\s*static')),
-             ('losses', strings(stats, r'names\[EP_LOSS_REASONS\]'),
-              strings(root / 'tools/lib/kinds.c', r'\*et_loss_name\([^{]*\{\s*static')),
-             ('kinds', library_kinds(stats), tool_kinds(root / 'tools/lib/kinds.c')))
-    wrong = 0
-    for what, ours, theirs in pairs:
-        for i in range(max(len(ours), len(theirs))):
-            pair = [names[i] if i < len(names) else None for names in (ours, theirs)]
-            if pair[0] != pair[1]:
-                wrong += 1
-                print(f'names_check: {what}: number {i}: the library says {pair[0]}, the tool says {pair[1]}', file=sys.stderr)
-        if not ours:
-            sys.exit(f'names_check: {what}: none found')
-    if not wrong:
-        print('names_check: ' + ', '.join(f'{len(ours)} {what}' for what, ours, _ in pairs))
-    return 1 if wrong else 0
+    frames, losses, errors = names(root)
+    kinds = library_kinds(root)
+    errors += [*format_errors(root, 'special frames', '| frame | name | meaning |', frames),
+               *format_errors(root, 'losses', '| reason | name | meaning |', losses),
+               *proto_errors(root, frames), *page_errors(root, frames, losses), *kind_errors(kinds, tool_kinds(root))]
+    for error in errors:
+        print(f'names_check: {error}', file=sys.stderr)
+    if not errors:
+        print(f'names_check: {len(frames)} special frames, {len(losses)} losses, {len(kinds)} kinds')
+    return 1 if errors else 0
 
 
 if __name__ == '__main__':

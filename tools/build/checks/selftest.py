@@ -304,7 +304,8 @@ class Tree(Fixture):
 
 
 class Names(Fixture):
-    FILES = ('core/sample/words.c', 'core/edgeprof/edgeprof.h', 'tools/profile/profile.c', 'tools/lib/kinds.c')
+    FILES = ('core/proto/names.def', 'core/proto/compact.proto', 'core/FORMAT.md', 'docs/troubleshooting.md', 'core/sample/words.c',
+             'core/edgeprof/edgeprof.h', 'tools/lib/kinds.c')
 
     def changed(self, file, old, new):
         for name in self.FILES:
@@ -317,11 +318,15 @@ class Names(Fixture):
         self.green(self.changed('core/sample/words.c', '', ''))
 
     def test_wrong(self):
-        for file, old, new, words in (('tools/lib/kinds.c', '"too large"', '"large"', 'number 9: the library says too large'),
-                                      ('tools/profile/profile.c', '"[unknown]",', '', 'special frames: number 9'),
-                                      ('core/sample/words.c', '"refused too old"', '"refused too old", "new"', 'number 18: the library says new'),
-                                      ('tools/lib/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
-                                      ('tools/lib/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
+        for file, old, new, words in (
+                ('core/FORMAT.md', '`too large`', '`large`', 'FORMAT.md: losses: number 9'),
+                ('core/FORMAT.md', '| 33 |', '| 34 |', 'FORMAT.md: special frames: number 33'),
+                ('core/proto/names.def', 'LOSS(NO_SLOT, 2,', 'LOSS(NO_SLOT, 19,', 'LOSS: number 19 is not in order'),
+                ('core/proto/names.def', '"[gap]"', '"[hole]"', 'compact.proto: frame 10'),
+                ('docs/troubleshooting.md', '| `[gap]` |', '| `[hole]` |', '`[hole]` is no frame'),
+                ('docs/troubleshooting.md', '| ring full |', '| ring |', 'ring full is only in names.def'),
+                ('tools/lib/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
+                ('tools/lib/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
             self.red(self.changed(file, old, new), words)
 
 
