@@ -32,12 +32,12 @@ EP_INCLUDES := -I. -Icore -I$(BUILD)/gen -isystem $(NANOPB_DIR)
 # PB_NO_ERRMSG changes the layout of nanopb's structures, so all users of pb.h with the library must define it.
 EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
 # Debugging information names files from the root of the tree, so the folder of a build does not change its bytes.
-EP_CODEGEN  := -ffile-prefix-map=$(CURDIR)=. -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
+EP_CODEGEN  := -ffile-prefix-map="$(CURDIR)"=. -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
                -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
 EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
 # For programs that link the library statically: these options wrap the functions that start threads and change signal
 # masks. gcc and clang read them from the file.
-EP_LDFLAGS  := @$(CURDIR)/port/linux/link.opt
+EP_LDFLAGS  := @port/linux/link.opt
 EP_LDLIBS   := -lpthread -ldl
 
 # V=1 shows the commands. The archive is replaced atomically, because another process may be linking it.

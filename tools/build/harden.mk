@@ -22,7 +22,7 @@ USER_CFLAGS_SO  = $(filter-out -O% -fstack-protector%,$(CFLAGS))
 
 ET_CC          ?= gcc
 ET_LEVEL       := $(call harden_level,$(ET_CC))
-ET_HARDEN       = -ffile-prefix-map=$(CURDIR)=. $(call harden_fortify,$(ET_LEVEL)) $(HARDEN_STACK) $(HARDEN_JUMPS_$(shell uname -m)) -fPIE \
+ET_HARDEN       = -ffile-prefix-map="$(CURDIR)"=. $(call harden_fortify,$(ET_LEVEL)) $(HARDEN_STACK) $(HARDEN_JUMPS_$(shell uname -m)) -fPIE \
                   $(USER_CPPFLAGS) $(USER_CFLAGS)
 ET_LDFLAGS      = -pie $(HARDEN_LINK) $(LDFLAGS)
 
