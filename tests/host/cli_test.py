@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -331,20 +332,14 @@ def test_flame_graphs(cli, filled, folder):
 # ---- run, with the program and the library as they are shipped ----
 
 @pytest.fixture
-def own_tmp(folder):
-    """Where `run` has its database, instead of /tmp."""
-    path = os.path.join(folder, "tmp")
-    os.mkdir(path)
-    return path
+def go(cli, shipped, tmp_path):
+    """go(argument ...) is `edgeprof run`, whose temporary database leaves nothing behind."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
 
-
-@pytest.fixture
-def go(cli, shipped, folder, own_tmp):
-    """go(argument ...) is `edgeprof run`, with a /tmp of its own in which nothing is left behind."""
-    def run(*arguments, **options):
-        done = cli.run("--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /tmp && exec "$@"', own_tmp, shipped, "run", *arguments,
-                       program="unshare", cwd=folder, **options)
-        assert os.listdir(own_tmp) == []
+    def run(*arguments, env=None, **options):
+        done = cli.run("run", *arguments, program=shipped, cwd=tmp_path, env={**(env or clean_environment()), "TMPDIR": str(temporary)}, **options)
+        assert list(temporary.iterdir()) == []
         return done
     return run
 
@@ -369,13 +364,20 @@ def test_run_ends(go, sample, code, arguments):
     assert go(*[sample if argument == "SAMPLE" else argument for argument in arguments]).returncode == code
 
 
+@pytest.mark.parametrize("folder_name", ["a b", "a:b"])
+def test_library_that_cannot_be_preloaded(cli, shipped, preload_library, tmp_path, folder_name):
+    (tmp_path / folder_name).mkdir()
+    copy = shutil.copy(preload_library, tmp_path / folder_name)
+    cli.fails(125, "with a space or a colon; name a copy with --preload FILE", "run", "--preload", copy, "--", "true", program=shipped)
+
+
 def test_environment_of_run(go):
-    environment = go("--service", "named", "--level", "low", "--interval", "500", "--", "sh", "-c", "env; echo; ls -A /tmp",
+    environment = go("--service", "named", "--level", "low", "--interval", "500", "--", "sh", "-c", "env; echo; ls -A \"$TMPDIR\"",
                      env=clean_environment(EDGEPROF_TAGS="zone=a")).out
     for line in ("EDGEPROF_SERVICE=named", "EDGEPROF_LEVEL=low", "EDGEPROF_INTERVAL=500", "EDGEPROF_TAGS=zone=a"):
         assert line in environment
     assert re.search(r"EDGEPROF_ENDPOINT=http://127\.0\.0\.1:\d+\n", environment)
-    assert re.search(r"^edgeprof-\w+$", environment, re.M), "its database is in /tmp while it runs"
+    assert re.search(r"^edgeprof-\w+$", environment, re.M), "its database is in TMPDIR while it runs"
 
 
 def test_second_endpoint_is_not_for_run(go, sample):
@@ -404,7 +406,7 @@ def background():
 def test_signal_reaches_the_program(cli, shipped, sample, folder, background):
     """And the database is kept when it is named."""
     db = os.path.join(folder, "kept.db")
-    script = f"trap 'exit 9' TERM; echo ready; while :; do {sample} 200; done"
+    script = f"trap 'exit 9' TERM; echo ready; while :; do '{sample}' 200; done"
     process = background(shipped, "run", "--db", db, "--service", "loop", "--", "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
     time.sleep(1)  # something to measure; how much does not matter
@@ -435,10 +437,10 @@ def assert_says(done, *lines):
 
 
 @pytest.fixture(scope="module")
-def controlled(build, shared_folder):
+def controlled(preload_library, shared_folder):
     """The socket of a program that takes commands."""
     path = os.path.join(shared_folder, "control.sock")
-    env = clean_environment(EDGEPROF_ENDPOINT="file:///dev/null", EDGEPROF_CONTROL=path, LD_PRELOAD=str(build / "libedgeprof-preload.so"), **KNOWN)
+    env = clean_environment(EDGEPROF_ENDPOINT="file:///dev/null", EDGEPROF_CONTROL=path, LD_PRELOAD=str(preload_library), **KNOWN)
     with subprocess.Popen(["sleep", "600"], env=env) as program:
         try:
             wait_for(lambda: os.path.exists(path))

@@ -4,6 +4,8 @@
 import os
 import pathlib
 import random
+import re
+import shutil
 
 import pytest
 
@@ -21,8 +23,14 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(scope="session")
-def build(request):
-    return request.config.getoption("--build").absolute()
+def build(request, tmp_path_factory):
+    """What make has built, by a name that shells and LD_PRELOAD need not quote, wherever the clone is."""
+    built = request.config.getoption("--build").absolute()
+    if re.search(r"[\s:]", str(built)):
+        link = tmp_path_factory.mktemp("built") / "build"
+        link.symlink_to(built)
+        return link
+    return built
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +40,19 @@ def edgeprof(build):
 
 
 @pytest.fixture(scope="session")
-def shipped(build):
-    """The host tool as users have it."""
-    return str(build / "edgeprof")
+def shipped(build, preload_library, tmp_path_factory):
+    """The host tool as users have it, beside the library of `run`."""
+    if preload_library.parent == build:
+        return str(build / "edgeprof")
+    return shutil.copy(build / "edgeprof", preload_library.parent)
+
+
+@pytest.fixture(scope="session")
+def preload_library(build, tmp_path_factory):
+    """Its real path is what LD_PRELOAD names, so a clone in a folder with a space needs a copy."""
+    if not build.is_symlink():
+        return build / "libedgeprof-preload.so"
+    return pathlib.Path(shutil.copy(build / "libedgeprof-preload.so", tmp_path_factory.mktemp("shipped")))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ test-tools-access: $(ET_TEST)/edgeprof $(ET_SAMPLE)
 ET_GO_TARGET := $(ET_TEST)/target-go
 $(ET_GO_TARGET): tests/host/target.go
 	@mkdir -p $(@D)
-	GOFLAGS= GO111MODULE=off GOCACHE=$(abspath $(ET_TEST)/go) go build -o $@ $<
+	GOFLAGS= GO111MODULE=off GOCACHE="$$PWD/$(ET_TEST)/go" go build -o $@ $<
 
 # Its tests mostly wait: side by side they take the time of the longest.
 test-tools-scrape: $(ET_TEST)/edgeprof $(ET_GO_TARGET) $(BUILD)/tests/pull/program

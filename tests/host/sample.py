@@ -43,7 +43,7 @@ class Sample:
         """An address of this line in a function that has no inlined calls, as binutils find it."""
         code = re.findall(r"^ +([0-9a-f]+):", output("objdump", "-d", f"--disassemble={function}", self.path), re.M)
         lines = output("addr2line", "-e", self.path, *code).splitlines()
-        return next(int(address, 16) for address, at in zip(code, lines) if at.split()[0].endswith(f"{SOURCE}:{line}"))
+        return next(int(address, 16) for address, at in zip(code, lines) if re.search(rf"{SOURCE}:{line}\b", at))
 
     def lines_of_hot(self, segment, service, cold, hot, tags=()):
         """A message with samples of `hot`: `cold` in its first line, which comes first, and `hot` in its marked one."""

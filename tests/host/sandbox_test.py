@@ -31,9 +31,9 @@ def children(server):
 
 
 @pytest.fixture
-def outside(build):
-    """A folder that no setting names and that is not for temporary files."""
-    with tempfile.TemporaryDirectory(dir=build) as path:
+def outside():
+    """A folder that no setting names and that is not for temporary files: the clone may be in one that is."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as path:
         yield pathlib.Path(path)
 
 

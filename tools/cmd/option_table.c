@@ -196,7 +196,7 @@ const struct et_option et_option_table[] = {
     TEXT("listen", "HOST:PORT", NULL, listen, BIT(run), "Serve the page here (default: 127.0.0.1 and a free port)."),
     TEXT("hosts", "NAMES", NULL, hosts, BIT(run),
          "Names that browsers may use for the page besides addresses and localhost. \"*\" is any name."),
-    TEXT("db", "FILE", "file", db, BIT(run), "Keep the profiles in this database (default: a temporary one)."),
+    TEXT("db", "FILE", "file", db, BIT(run), "Keep the profiles in this database (default: a temporary one in TMPDIR or /tmp)."),
     LIST("only", "NAME,...", NULL, only, BIT(run),
          "Profile only these executables. * matches any characters. The option is repeatable."),
     LIST("skip", "NAME,...", NULL, skip, BIT(run),

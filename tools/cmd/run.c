@@ -53,7 +53,7 @@ struct run_command {
     char **command;
     const char *service;
     char preload[PATH_MAX];
-    char folder[32]; /* for a temporary database; "" when --db is given */
+    char folder[PATH_MAX / 2]; /* for a temporary database; "" when --db is given */
     char db[PATH_MAX];
     struct et_server *server;
     enum et_target target; /* unless it is fine, a line was printed */
@@ -90,13 +90,25 @@ static bool find_preload(struct run_command *run)
     return false;
 }
 
+/* LD_PRELOAD separates its files by spaces and colons, and has no way to quote them. */
+static bool can_be_preloaded(const struct run_command *run)
+{
+    if (!strpbrk(run->preload, " :")) {
+        return true;
+    }
+    et_error("run: %s: LD_PRELOAD cannot name a file with a space or a colon; name a copy with --preload FILE",
+             run->preload);
+    return false;
+}
+
 static bool choose_db(struct run_command *run)
 {
     if (run->options->db) {
         snprintf(run->db, sizeof run->db, "%s", run->options->db);
         return true;
     }
-    snprintf(run->folder, sizeof run->folder, "/tmp/edgeprof-XXXXXX");
+    const char *temporary = getenv("TMPDIR");
+    snprintf(run->folder, sizeof run->folder, "%s/edgeprof-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(run->folder)) {
         et_error("run: %s: %s", run->folder, strerror(errno));
         run->folder[0] = '\0';
@@ -503,7 +515,7 @@ int et_cmd_run(int argc, char **argv)
     const char *named = options.wanted.query.service;
     run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
     options.from_ns = et_now() - 1000000000; /* excludes earlier runs in the database */
-    bool ready = find_preload(&run) && choose_db(&run);
+    bool ready = find_preload(&run) && can_be_preloaded(&run) && choose_db(&run);
     if (ready) {
         check_target(&run);
     }
