@@ -104,9 +104,6 @@ include $(wildcard \
     transport/transport.mk \
     tools/build/checks/checks.mk \
     tools/tools.mk \
-    tests/host/cli.mk \
-    tests/host/durable.mk \
-    tests/host/ingest.mk \
     tests/tests.mk \
     tests/fuzz/fuzz.mk \
     tests/fuzz/parsers.mk \
@@ -135,9 +132,7 @@ include $(wildcard \
     tests/spool/spool.mk \
     tests/programs/programs.mk \
     tools/package/package.mk \
-    tests/host/store.mk \
-    tests/host/hostile.mk \
-    tests/host/query.mk)
+    tests/host/host.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
 

@@ -93,8 +93,7 @@ ET_SUPPORT   := $(patsubst tests/unit/tools/%.c,$(ET_TEST)/unit/%.o,$(wildcard t
 ET_SAMPLE    := $(ET_TEST)/sample
 ET_RUN_ENV   := ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 # $(1): files in tests/host, and pytest options
-host_test     = $(ET_RUN_ENV) $(PYTHON) -m pytest --build $(BUILD) $(addprefix tests/host/,$(filter %_test.py,$(1))) $(filter-out %_test.py,$(1))
-ET_PAGE      := test-tools-page test-tools-page-views test-tools-page-hostile
+host_test     = $(ET_RUN_ENV) $(PYTHON) -m pytest --build=$(BUILD) $(addprefix tests/host/,$(filter %_test.py,$(1))) $(filter-out %_test.py,$(1))
 
 $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
@@ -130,17 +129,6 @@ test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
 	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/unit/tools/symbols; done 2>&1; \
 	    echo "$@: $(words $(ET_UNIT)) programs passed"
 
-test-tools-server: $(ET_TEST)/edgeprof
-	@$(call host_test,server_test.py)
-
-test-tools-cli: $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
-	@$(call host_test,cli_test.py)
-
-test-tools-page: $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE)
-# Screenshots of the tests are in $(ET_TEST)/shots.
-$(ET_PAGE): test-tools-page%: $(ET_TEST)/edgeprof
-	@$(call host_test,page$(subst -,_,$*)_test.py)
-
 # ---- once more, with TSan ----
 
 ET_TSAN_DIR  := $(BUILD)/tests/tools-tsan
@@ -156,32 +144,3 @@ $(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@
 $(ET_TSAN_DIR)/edgeprof: $(ET_TSAN_OBJ)
 	@echo "  LD $@"; $(ET_CC) $(ET_TSAN) -o $@ $^ $(ET_LDLIBS)
-.PHONY: test-tools-tsan
-test-tools-tsan: $(ET_TSAN_DIR)/edgeprof $(BUILD)/edgeprof
-	@$(call host_test,tsan_test.py)
-
-BENCHES += bench-page
-.PHONY: bench-page
-bench-page: $(BUILD)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/first_paint.py $<
-
-test-tools-relay: $(ET_TEST)/edgeprof
-	@$(call host_test,relay_test.py)
-
-ET_BACKLOG ?= 36
-test-tools-relay-backlog: $(BUILD)/edgeprof
-	@$(call host_test,relay_backlog_test.py -k test_backlog)
-
-test-tools-relay-answers: $(ET_TEST)/edgeprof $(BUILD)/edgeprof
-	@$(call host_test,relay_backlog_test.py -k 'not test_backlog and not test_figures')
-
-relay-backlog: $(BUILD)/edgeprof ## a backlog of ET_BACKLOG thousand profiles through the relay, with figures
-	@$(call host_test,relay_backlog_test.py -k test_backlog --rounds $(ET_BACKLOG) --timeout 3600 -rP)
-
-BENCHES += bench-relay
-.PHONY: bench-relay
-bench-relay: $(BUILD)/edgeprof
-	@$(call host_test,relay_backlog_test.py -k "test_figures or test_backlog and not bad")
-
-test-tools-metrics: $(ET_TEST)/edgeprof
-	@$(call host_test,metrics_test.py)

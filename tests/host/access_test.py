@@ -1,4 +1,4 @@
-"""Who is let in: tokens, TLS, client certificates, names of hosts, rates, connections."""
+"""Tokens, TLS, client certificates, host names, rates and connection limits let in exactly whom they should."""
 import base64
 import http.client
 import json

@@ -1,4 +1,6 @@
-"""Pyroscope's own canary (profilecli canary-exporter, all probes), replayed: each answer passes the canary's own judgement, as the recorded answers
+"""All probes of Pyroscope's own canary pass as they do at a real server.
+
+Pyroscope's own canary (profilecli canary-exporter, all probes), replayed: each answer passes the canary's own judgement, as the recorded answers
 of a real server do."""
 import base64
 import json

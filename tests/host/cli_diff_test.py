@@ -1,4 +1,4 @@
-"""`edgeprof diff`: what it says, and that its exit codes are right: a regression, none, no baseline, too few samples."""
+"""diff tells a regression from noise, and its exit status says which."""
 import json
 import os
 import re

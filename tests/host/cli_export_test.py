@@ -1,4 +1,4 @@
-"""`edgeprof export` and `flame`: one query, every format, and each is the same profile."""
+"""Every export format and flame graph of one query holds the same profile."""
 import gzip
 import json
 import os

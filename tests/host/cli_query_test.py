@@ -1,4 +1,4 @@
-"""`edgeprof query` and `devices`: what people and scripts ask, the same of a database and of a server."""
+"""query and devices answer the same from a database and from a server."""
 import json
 import os
 import re

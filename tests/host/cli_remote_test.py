@@ -1,4 +1,4 @@
-"""Commands that ask a server: token, https with an authority of one's own, what goes wrong on the way."""
+"""Commands that ask a server handle tokens, https and every failure on the way in one clear line."""
 import http.server
 import os
 import pty

@@ -1,4 +1,4 @@
-"""`edgeprof symbols` and `symbolize`: a folder of symbol files here and at a server, and names from it."""
+"""Symbol files in a folder or at a server give the right function names."""
 import gzip
 import json
 import os

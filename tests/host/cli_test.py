@@ -1,4 +1,4 @@
-"""Commands from outside: exit codes, one clear line, the same order as `go tool pprof`, run."""
+"""Commands give the right exit status and one clear line, and agree with go tool pprof."""
 import gzip
 import json
 import os

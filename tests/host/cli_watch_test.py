@@ -1,4 +1,4 @@
-"""`edgeprof watch`: on a terminal, which gets back what it was on every way out, and into a pipe."""
+"""watch restores the terminal on every way out and writes plain lines into a pipe."""
 import fcntl
 import os
 import pty

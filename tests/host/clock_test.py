@@ -1,10 +1,14 @@
-"""A server whose own clock is wrong loses nothing: profiles age by time that passes until the clock is right or confirmed. The clock is
+"""A server whose clock is years ahead or behind deletes nothing and says so in one line; after a long time off it deletes again when profiles confirm the clock.
+
+A server whose own clock is wrong loses nothing: profiles age by time that passes until the clock is right or confirmed. The clock is
 simulated (fleet_clock.c)."""
 import pytest
 
 from fleet import DAY, Fleet, HOUR, START, Site
 from generate import message, module, nodes, origin, profile
 from harness import wait_until
+
+pytestmark = pytest.mark.all
 
 YEAR = 365 * DAY
 AHEAD, BEHIND, AGAIN, BELIEVED = "days ahead of", "days behind", "the clock is right again", "the clock is believed"

@@ -1,6 +1,12 @@
-"""Fixtures that the host tests share. `make test-NAME` builds what a file needs and runs it; by hand:
+"""Tiers and fixtures of the host tests. `make test-host`, `test-host-all` and `test-host-long` build what the tests need and
+run one tier each; `make test-host ONLY=keep` runs one file. By hand:
 
-    /usr/bin/python3 -m pytest tests/host/keep_test.py [--build build/host] [-n 2]"""
+    /usr/bin/python3 -m pytest tests/host/keep_test.py [--build=build/host] [-n 2]
+
+A test is in the quick tier unless a marker says something else; the marker of a test counts more than that of its file.
+The first line of a file is what holds when its tests pass; each run prints it."""
+import ast
+import collections
 import os
 import pathlib
 import random
@@ -16,10 +22,42 @@ from page_kit import Page
 from sample import Sample, run
 
 
+TIERS = ("quick", "all", "long", "apart")
+
+
 def pytest_addoption(parser):
+    parser.addoption("--tier", choices=TIERS[:3], help="only the tests of this tier; without it all but those that are long")
     parser.addoption("--build", type=pathlib.Path, default=pathlib.Path("build/host"), help="what make has built")
     parser.addoption("--rounds", type=int, default=0, help="how often a test that repeats itself does so; 0: its own choice")
     parser.addoption("--seed", type=int, default=0, help="repeats a run; 0: a new one")
+
+
+def tier_of(item):
+    return next((mark.name for mark in item.iter_markers() if mark.name in TIERS), "quick")
+
+
+def pytest_collection_modifyitems(config, items):
+    wanted = config.getoption("--tier")
+    kept, others = [], []
+    for item in items:
+        tier = tier_of(item)
+        (kept if tier == wanted or (not wanted and tier != "long") else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A line for each file: tests, seconds and the claim."""
+    files = collections.defaultdict(lambda: [0, 0, 0.0])
+    for word in ("passed", "failed", "error", ""):  # "": of setups and teardowns
+        for report in terminalreporter.stats.get(word, ()):
+            row = files[report.nodeid.split("::")[0]]
+            row[0] += bool(word)
+            row[1] += word in ("failed", "error")
+            row[2] += report.duration
+    for name, (tests, bad, seconds) in sorted(files.items()):
+        claim = ast.get_docstring(ast.parse((terminalreporter.config.rootpath / name).read_text())).splitlines()[0]
+        terminalreporter.write_line(f"{'FAILED' if bad else 'ok':6} {name.removesuffix('_test.py'):18} {tests:4} tests {seconds:6.1f} s  {claim}")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""The container file, without an engine: its steps, followed in a folder. What it copies is all that the build reads, its
+"""The steps of the container file build and start a healthy server.
+
+The container file, without an engine: its steps, followed in a folder. What it copies is all that the build reads, its
 packages are those of tools/build/packages.txt and those whose libraries the program needs, and its command and health check
 run where there is nothing else: a root with those packages' libraries, the program and a shell."""
 import contextlib
@@ -11,6 +13,8 @@ import subprocess
 import pytest
 
 from harness import REPOSITORY, clean_environment, deaf_port
+
+pytestmark = pytest.mark.all
 
 FILE = REPOSITORY / "tools/package/Containerfile"
 

@@ -1,4 +1,6 @@
-"""The Debian packages: what is in them, what lintian and systemd say, and a life in a folder that stands for a machine's
+"""The Debian packages pass lintian and install, work, upgrade and purge; C programs build with them.
+
+The Debian packages: what is in them, what lintian and systemd say, and a life in a folder that stands for a machine's
 root: installed, used, upgraded, removed, purged. The tool runs from there, and a C program is built against the library.
 They are those that `make deb` has put beside the build of each board."""
 import http.client
@@ -15,6 +17,8 @@ import tarfile
 import pytest
 
 from harness import REPOSITORY, clean_environment
+
+pytestmark = pytest.mark.apart
 
 UNIT = "lib/systemd/system/edgeprof.service"
 EXAMPLE = REPOSITORY / "tests/install/example/device.c"

@@ -1,4 +1,6 @@
-"""A disk that is full, a database that is locked, read-only or damaged: one clear line each, nothing that was
+"""A full disk and a locked, read-only or damaged database give one clear line and lose nothing acknowledged.
+
+A disk that is full, a database that is locked, read-only or damaged: one clear line each, nothing that was
 acknowledged is lost, and it works again when the cause is gone."""
 import os
 import shutil
@@ -12,6 +14,8 @@ from generate import message, module, nodes, origin, profile
 from harness import Server, database
 from sample import contents
 from senders import Fleet, wait_for
+
+pytestmark = pytest.mark.all
 
 
 def first(segment, service="svc"):

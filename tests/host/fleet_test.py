@@ -1,5 +1,7 @@
-"""A fleet over simulated days: the server accepts all but profiles of the future, --max-size holds, the newest 24 hours are always
-whole, and what vanished versions had in the dictionary goes. `make fleet-days` is the long run; FLEET: devices, versions, days, MiB
+"""A small fleet of several versions over simulated days: all is accepted, the newest day is whole, the size and the dictionary stay bounded.
+
+A fleet over simulated days: the server accepts all but profiles of the future, --max-size holds, the newest 24 hours are always
+whole, and what vanished versions had in the dictionary goes. FLEET: devices, versions, days, MiB
 of --max-size, hours between two profiles of a device."""
 import hashlib
 import os
@@ -7,6 +9,8 @@ import os
 import pytest
 
 from fleet import DAY, Fleet, HOUR, Site, START
+
+pytestmark = pytest.mark.all
 
 SHORT = "25 4 4 1 2"
 SERVICES = ("gateway", "camera")

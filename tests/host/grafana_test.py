@@ -1,4 +1,6 @@
-"""The files for Grafana, and the requests that its Pyroscope data source makes, byte for byte as its Connect client
+"""Requests of Grafana's Pyroscope data source get the answers it expects, byte for byte.
+
+The files for Grafana, and the requests that its Pyroscope data source makes, byte for byte as its Connect client
 encodes them: recorded from the data source's source (pkg/tsdb/grafana-pyroscope-datasource, its query.go of commit
 09f63e1b), because Grafana itself is no Debian package. Answers are read as the data source reads them."""
 import gzip

@@ -1,4 +1,6 @@
-"""The hardening of the files that `make` and `make deb` give to users, read from the files themselves.
+"""The tool and both shared objects are hardened as docs/security.md says, and a packager's flags count.
+
+The hardening of the files that `make` and `make deb` give to users, read from the files themselves.
 
 tools/build/harden.mk has the options and why a part has no stack protector."""
 import functools
@@ -9,6 +11,8 @@ import subprocess
 import pytest
 
 from harness import REPOSITORY, clean_environment
+
+pytestmark = pytest.mark.apart
 
 # What -D_FORTIFY_SOURCE replaces in every call; snprintf stays where the compiler sees that the size is right.
 REPLACED = {"printf", "fprintf", "vfprintf", "sprintf", "vsprintf", "vprintf"}

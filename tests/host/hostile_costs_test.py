@@ -1,4 +1,6 @@
-"""What hostile requests cost the server: its CPU time (threads, and children that read symbols) and its memory, a row for each. Bodies are
+"""No hostile request of 16 MiB costs more than two seconds of CPU time; a table says what each costs.
+
+What hostile requests cost the server: its CPU time (threads, and children that read symbols) and its memory, a row for each. Bodies are
 as large as the server takes them. No request costs more than two seconds of CPU time, the bound of the last column."""
 import gzip
 import json
@@ -14,6 +16,8 @@ import pytest
 from generate import data, function_of, gzip_of, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
 from harness import Server
 from hostile_test import MIB, PROTO, PUSH, REGEX_BOMBS, memory_mib, series, small_pprof
+
+pytestmark = pytest.mark.long
 
 SECONDS = 2
 BODY = 16 * MIB

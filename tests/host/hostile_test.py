@@ -1,4 +1,6 @@
-"""Everything that `edgeprof serve` takes, by people who mean harm: twice, against the program with ASan and UBSan and,
+"""Hostile requests of every kind get a whole answer, and the server keeps its bounds.
+
+Everything that `edgeprof serve` takes, by people who mean harm: twice, against the program with ASan and UBSan and,
 with its system calls traced, against the one that is shipped.
 
 Of each request: an answer that is whole and of its type, an error in one line, nobody else waits, the server lives.
@@ -22,6 +24,8 @@ import pytest
 
 from generate import context, data, gzip_of, message, module, nested, nodes, number, origin, pprof_profile, profile, varint
 from harness import Server
+
+pytestmark = pytest.mark.all
 
 NOW = 1_700_000_000
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-"""What Pyroscope's clients send, in every form, and what is refused of it."""
+"""The server accepts every form that Pyroscope's clients send, and refuses the rest with a reason."""
 import base64
 import gzip
 import json

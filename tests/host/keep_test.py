@@ -1,4 +1,4 @@
-"""The server keeps its store small: merges, forgets."""
+"""A running server keeps its store small: it merges old blocks and deletes expired ones."""
 import os
 import sqlite3
 import time
@@ -7,6 +7,8 @@ import pytest
 
 from generate import message, module, nodes, origin, profile
 from harness import wait_until
+
+pytestmark = pytest.mark.all
 
 HOUR = 3600
 SECOND = 1_000_000_000

@@ -1,4 +1,6 @@
-"""kill -9 while senders of all kinds send and the server merges what came, again and again: what was acknowledged is there
+"""After kill -9 at any moment each acknowledged profile is in the database exactly once.
+
+kill -9 while senders of all kinds send and the server merges what came, again and again: what was acknowledged is there
 exactly once, devices go on with their segments, and a backup that is killed leaves what was there. `--rounds N`: as often."""
 import os
 import signal
@@ -11,16 +13,18 @@ import pytest
 from harness import Server, database
 from senders import Fleet, wait_for
 
+pytestmark = pytest.mark.all
+
+
+@pytest.fixture(params=[12, pytest.param(200, marks=pytest.mark.long)])
+def kills(request, rounds):
+    return rounds or request.param
+
 
 @pytest.fixture
-def program(edgeprof, shipped, rounds):
-    """As users have it when somebody asks for rounds: it is faster."""
-    return shipped if rounds else edgeprof
-
-
-@pytest.fixture
-def kills(rounds):
-    return rounds or 12
+def program(edgeprof, shipped, kills):
+    """As users have it for many rounds: it is faster."""
+    return shipped if kills > 12 else edgeprof
 
 
 def merged(path):

@@ -1,4 +1,4 @@
-"""`edgeprof leaks` and /api/leaks over simulated days: a planted leak is found by its place, through restarts, and nothing else is."""
+"""leaks finds what of the live heap grows over simulated days by its place and nothing else."""
 import json
 import os
 import random
@@ -9,6 +9,8 @@ import pytest
 
 from generate import message, module, nodes, origin, profile
 from harness import REPOSITORY
+
+pytestmark = pytest.mark.all
 
 OK, FAILED, USAGE, NO_DATA, LEAK = 0, 1, 2, 3, 4
 MB = 1 << 20

@@ -1,4 +1,6 @@
-"""What the tool says of itself is what it takes: the help texts against the commands and options that the program
+"""Manual page and completions hold exactly the commands and options of the tool.
+
+What the tool says of itself is what it takes: the help texts against the commands and options that the program
 really has, and what is made of them, the manual page and the completions of bash and zsh, in a real bash and zsh."""
 import os
 import pty

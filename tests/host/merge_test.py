@@ -1,4 +1,6 @@
-"""What the server answers equals an independent merge of the raw profiles by `go tool pprof -proto`: every address, kind
+"""Server answers equal an independent merge by go tool pprof, before and after the store merges blocks.
+
+What the server answers equals an independent merge of the raw profiles by `go tool pprof -proto`: every address, kind
 and figure, by time, process, label and span; and again after the store has merged them, and has only blocks left."""
 import collections
 import contextlib
@@ -15,6 +17,8 @@ import pytest
 import pprof
 from generate import context, data, message, module, nodes, number, origin, profile, tag_set
 from harness import Server
+
+pytestmark = pytest.mark.all
 
 START = 1_700_000_001  # no profile starts where a block does
 SECOND = 1_000_000_000

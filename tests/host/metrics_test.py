@@ -1,4 +1,4 @@
-"""/metrics: its figures are those of what was pushed, they never fall, and promtool has nothing to say against them or the example rules."""
+"""/metrics counts what was pushed and never falls, and promtool accepts metrics and rules."""
 import itertools
 import os
 import re

@@ -1,4 +1,6 @@
-"""Each allocation of a command or of a server fails once (fail_alloc.c): never a crash, one line, never a part of a profile.
+"""An allocation that fails gives one line and leaves no part of a profile; commands and the server do not crash.
+
+Each allocation of a command or of a server fails once (fail_alloc.c): never a crash, one line, never a part of a profile.
 --rounds N: every allocation whose number is a multiple of N of the first; 1: all."""
 import http.client
 import os
@@ -9,6 +11,8 @@ import pytest
 from cli import message_of
 from harness import clean_environment, database, Server
 from otlp_test import PROTO, binary, named, one
+
+pytestmark = pytest.mark.all
 
 POINTS = 40  # of a command in the default run
 WHOLE = {"compact": 60_000_000, "pprof": 7, "otlp": 500}

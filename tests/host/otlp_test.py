@@ -1,4 +1,4 @@
-"""OTLP profiles as the collector, eBPF agents and Pyroscope's canary send them; and what breaks a rule of OpenTelemetry's profcheck."""
+"""The server accepts OTLP profiles of collectors and agents, and refuses what breaks profcheck's rules with one line."""
 import base64
 import gzip
 import json

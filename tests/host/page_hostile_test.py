@@ -1,4 +1,6 @@
-"""The page with hostile names, for people who cannot see well or use no mouse, on small screens and in the dark.
+"""The page shows hostile names as text and is usable without a mouse, on small screens and in the dark.
+
+The page with hostile names, for people who cannot see well or use no mouse, on small screens and in the dark.
 build/*/tests/tools/shots gets a picture of each view, wide and narrow, light and dark."""
 import json
 import os
@@ -11,6 +13,8 @@ from generate import (context, crash, data, function_of, message, module, nested
                       stats, tag_set, varint)
 from harness import Server
 from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
+
+pytestmark = pytest.mark.all
 
 NOW = int(time.time())
 SEEN = EVIL.replace("\n", "?")  # a line is a line: control characters are not kept

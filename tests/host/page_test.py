@@ -1,4 +1,6 @@
-"""The page in headless Chromium: the profile, what is selected, the timeline, the keyboard, the address; and the page
+"""The page shows the profile, selection, timeline and address correctly in Chromium.
+
+The page in headless Chromium: the profile, what is selected, the timeline, the keyboard, the address; and the page
 that `edgeprof flame` writes. Pictures are left in build/*/tests/tools/shots to be looked at."""
 import json
 import os

@@ -1,4 +1,6 @@
-"""The page's other views in headless Chromium: callers and callees, comparing, spans, devices. What each shows is
+"""The other views of the page show the figures of the API in Chromium.
+
+The page's other views in headless Chromium: callers and callees, comparing, spans, devices. What each shows is
 compared with the API's figures, and these with figures that are known."""
 import json
 import os
@@ -13,6 +15,8 @@ import pytest
 from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set, timeline, unsampled
 from harness import wait_until
 from page_kit import SHOP, fill, format_share, format_value
+
+pytestmark = pytest.mark.all
 
 HERE = pathlib.Path(__file__).parent
 WEB = HERE.parents[1] / "tools" / "web"

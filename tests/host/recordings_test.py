@@ -1,9 +1,12 @@
-"""A recording of requests to Pyroscope, sent to the server: answers are compared by what they mean."""
+"""Requests recorded at Pyroscope get the same answers, except for a list with reasons."""
 import base64
 import json
 import os
 
 import pprof
+import pytest
+
+pytestmark = pytest.mark.all
 
 RECORDED = os.path.join(os.path.dirname(__file__), "recorded", "pyroscope-2.0.6.json")
 KEEP = '[keep]\nfine = "0"\nfive-minutes = "0"\nfor = "forever"\n'

@@ -1,4 +1,6 @@
-"""The relay against receivers that behave as the real servers do (conformance/backends.py): a backlog arrives whole, each profile once, in few
+"""A relayed backlog reaches servers that behave as the real ones whole and once, past bad profiles and limits too, and every answer has the right result.
+
+The relay against receivers that behave as the real servers do (conformance/backends.py): a backlog arrives whole, each profile once, in few
 requests that the server's rate allows, also when some profiles are old, odd or too large and some answers get lost.
 
 --rounds: thousands of profiles of the backlog; 0: 2. An hour of 100 devices that send every ten seconds is 36."""
@@ -13,6 +15,8 @@ import generate
 from backends import Collector, Grpc, Parca, Pyroscope
 from harness import wait_until
 from relay_rules import check_otlp
+
+pytestmark = pytest.mark.all
 
 SECOND = 10**9
 NODES = 40
@@ -66,12 +70,17 @@ def pprof(at, value, samples=1, unit=b"B/s", name=b"f", size=0):
 
 
 @pytest.fixture
-def backlog(start_server, shipped, tmp_path, rounds):
+def thousands(rounds):
+    return rounds or 2
+
+
+@pytest.fixture
+def backlog(start_server, shipped, tmp_path, thousands):
     """backlog(fill): (server without a relay, filled; function that starts it again with a destination)"""
     def start(fill):
         server = start_server(program=shipped)
         fleet = Fleet(server)
-        fill(fleet, (rounds or 2) * 1000)
+        fill(fleet, thousands * 1000)
         assert server.stop() == 0
 
         def relay(to, url, **more):
@@ -103,7 +112,8 @@ def only_good(fleet, count):
         fleet.good(i % 100, i // 100)
 
 
-def test_backlog(backlog, figure, rounds):
+@pytest.mark.parametrize("thousands", [2, pytest.param(36, marks=pytest.mark.long)])
+def test_backlog(backlog, figure, thousands):
     fleet, relay = backlog(only_good)
     receiver = Pyroscope()
     server = relay("pyroscope", receiver.url)
@@ -116,7 +126,7 @@ def test_backlog(backlog, figure, rounds):
     assert receiver.numbers <= requests, f"{receiver.numbers} requests for {receiver.inflated} bytes: each is nearly a burst"
     # This receiver reads profiles more slowly than a real server, so its own time counts as allowed where it is longer.
     allowed = max(max(0, receiver.inflated - receiver.BURST) / receiver.RATE, receiver.busy)
-    if rounds:  # the long form has the machine to itself
+    if thousands > 2:  # the long form has the machine to itself
         assert seconds <= allowed * 1.2 + 2 * receiver.seconds + 2, f"{seconds:.1f} s; {allowed:.1f} s are allowed"
     assert receiver.refused == 0, "the relay knows the server's rate and limits"
     figure("relay_backlog_profiles_per_second", round(len(arrived) / seconds), "1/s")
@@ -321,6 +331,7 @@ def test_too_large_for_a_proxy(start_server, tmp_path):
     receiver.close()
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("to", ["pyroscope", "parca", "parca-writeraw", "otlp", "datadog"])
 def test_figures(backlog, figure, to):
     """What the relay needs for a destination that takes everything at once; all of it arrives at each."""

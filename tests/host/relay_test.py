@@ -1,4 +1,6 @@
-"""The relay against receivers that are down, slow, rude or gone, and itself killed in the middle: what a server has acknowledged arrives,
+"""The relay delivers every acknowledged profile in order to receivers that are down, slow or gone.
+
+The relay against receivers that are down, slow, rude or gone, and itself killed in the middle: what a server has acknowledged arrives,
 in order; twice at most by what was under way."""
 import collections
 import gzip
@@ -18,6 +20,8 @@ import generate
 from harness import wait_until
 from proto import decode
 from receiver import Receiver
+
+pytestmark = pytest.mark.all
 
 SECOND = 10**9
 PATIENCE = 60

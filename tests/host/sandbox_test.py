@@ -1,4 +1,4 @@
-"""What a server gives up at its start, seen from outside, and what it can do nevertheless. test_sandbox.c tries each rule."""
+"""Code that has broken into the server cannot read, write or start what is not the server's; names and replaced files still work."""
 import ctypes
 import errno
 import os

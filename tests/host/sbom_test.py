@@ -1,4 +1,4 @@
-"""The SBOM names all that is in a build, found out by other ways than sbom.py's own."""
+"""The SBOM names every source and package that a build consists of."""
 import json
 import os
 import re
@@ -7,6 +7,8 @@ import subprocess
 import pytest
 
 from harness import REPOSITORY, clean_environment
+
+pytestmark = pytest.mark.apart
 
 
 def output(*command):

@@ -1,4 +1,4 @@
-"""Targets that serve asks for profiles: a Go service, edgeprof's own pull endpoint, and hostile ones of Python."""
+"""The server scrapes a Go service and the pull endpoint, and hostile targets do no harm."""
 import gzip
 import http.server
 import os
@@ -12,6 +12,8 @@ import pytest
 
 from generate import data, function_of, nested, number, pprof_profile, varint
 from harness import clean_environment, wait_until
+
+pytestmark = pytest.mark.all
 
 TOKEN = "a-token-that-is-long-enough"
 

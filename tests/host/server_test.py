@@ -1,4 +1,4 @@
-"""Hostile and unlucky senders against a running server, built with ASan and UBSan."""
+"""Hostile and unlucky senders do no harm to a running server with sanitizers."""
 import gzip
 import json
 import os

@@ -1,4 +1,6 @@
-"""Symbol files that break what reads them: a library's fault, for which a preloaded one stands, or the file itself. They cost
+"""A symbol file that crashes, hangs or fills what parses it costs its module the names and nothing else.
+
+Symbol files that break what reads them: a library's fault, for which a preloaded one stands, or the file itself. They cost
 their module its names, one line and a count in /metrics; the server and the other modules go on."""
 import contextlib
 import gzip
@@ -16,6 +18,8 @@ from generate import gzip_of, message, module, nodes, origin, profile
 from harness import REPOSITORY, wait_until
 from hostile_costs_test import DEEP, assembled
 from sample import contents
+
+pytestmark = pytest.mark.all
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""A server with TSan that does all it can at once: takes profiles of every kind, answers queries of every kind, passes
+"""TSan finds no data race in a server that takes, answers, passes on and deletes profiles at once.
+
+A server with TSan that does all it can at once: takes profiles of every kind, answers queries of every kind, passes
 profiles on, scrapes, deletes what is too much, and reads its settings again. The first report ends it.
 
 What a library does inside itself TSan sees only by the C library's functions that it wraps."""
@@ -22,6 +24,8 @@ from otlp_test import PROTO, binary, named, one
 from receiver import Receiver
 from scrape_test import MEMORY, Fake, pprof
 from senders import Compact, Ingest, Push, Sender
+
+pytestmark = pytest.mark.all
 
 SECOND, HOUR = 10**9, 3600
 # Each sender's rounds, and of queries. The time that they take depends on the machine, what they do does not.

@@ -1,4 +1,4 @@
-"""`edgeprof verdict`, /api/verdict and the judge of `serve`: devices are the unit, versions are found, exit codes are right."""
+"""verdict finds what a new version uses more on a fleet and takes devices instead of samples as the unit."""
 import json
 import os
 import random
@@ -11,6 +11,8 @@ import pytest
 
 from generate import message, module, nodes, origin, profile
 from harness import REPOSITORY
+
+pytestmark = pytest.mark.all
 
 OK, FAILED, USAGE, NO_DATA, REGRESSION, NO_BASELINE, NOT_YET = 0, 1, 2, 3, 4, 5, 6
 SECOND = 10**9

@@ -1,4 +1,4 @@
-"""The webhook of `serve`: each incident is told once, within a rate, with bounded retries, and no sender waits for it."""
+"""The webhook is told of each incident once, within a rate and with bounded retries, and no sender waits for it."""
 import http.server
 import json
 import re
@@ -9,6 +9,8 @@ import pytest
 
 from generate import message, module, nodes, origin, timeline
 from harness import REPOSITORY, FakeServer, deaf_port, wait_until
+
+pytestmark = pytest.mark.all
 
 SECOND = 10**9
 SECRET = "/services/T0/secret-path"

@@ -20,10 +20,6 @@ test-incident-arm: $(BUILD)/edgeprof
 	@tests/incident/slow.py $(BUILD)/edgeprof build/qemu-armhf/tests/incident/slow $(INCIDENT_QEMU_armhf)
 endif
 
-.PHONY: test-tools-webhook
-test-tools-webhook: $(ET_TEST)/edgeprof
-	@$(call host_test,webhook_test.py)
-
 # What the history costs at level low.
 $(INCIDENT_DIR)/cost: tests/incident/cost.c $(UT_DIR)/plain/core.a $(UT_DIR)/plain/sim.a
 	@mkdir -p $(@D)
