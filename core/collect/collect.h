@@ -40,7 +40,7 @@ extern _Atomic(const struct ep_pull *) ep_pull;
 /* The history of single samples, for incidents (core/incident/). */
 struct ep_history {
     /* Takes a sample whose stack is that node of the profiler's tree. True: it is for the history alone. */
-    bool (*add)(struct ep *ep, const struct ep_record *record, unsigned node);
+    bool (*add)(struct ep *ep, const struct ep_sample *sample, unsigned node);
     void (*round)(struct ep *ep, uint64_t now_ns);
     const uint64_t *next_ns; /* uptime at which the next round is due */
     /* Triggers an incident. Returns 0 or an error. Context: any thread. */
@@ -115,6 +115,13 @@ void ep_segment_rename(struct ep *ep);
 const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, bool hold);
 /* Does what the deliver thread asked for: ep->restart. Context: collect. */
 void ep_restart_round(struct ep *ep);
+
+/* Adds a value without a stack, as a special frame under the root. Context: collect. */
+void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value);
+
+/* Returns true for a kind that only the history wants: it is in no profile, so its losses are no loss of one.
+ * Context: collect. */
+bool ep_is_of_history(enum ep_kind kind);
 
 /* One round of the collect thread: drains the ring, scans for modules and threads, ends the interval when it is due.
  * Context: collect. */

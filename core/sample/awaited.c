@@ -88,35 +88,35 @@ static void replace(struct ep_stack *stack, const struct ep_hook_parents *parent
     if (parents->count == 0 || depth >= stack->depth || depth + 1 + parents->count > EP_MAX_DEPTH ||
         atomic_load_explicit(&stack->pc[depth], memory_order_relaxed) != parents->pc - 1)
         return;
-    store_word(&stack->pc[depth], EP_FRAME_AWAITED);
+    ep_store_word(&stack->pc[depth], EP_FRAME_AWAITED);
     for (unsigned i = 0; i < parents->count; i++)
-        store_word(&stack->pc[depth + 1 + i], parents->parent[i]);
+        ep_store_word(&stack->pc[depth + 1 + i], parents->parent[i]);
     for (unsigned i = depth + 1 + parents->count; i < stack->depth; i++)
-        store_word(&stack->pc[i], 0); /* of the ring: any word behind a record may become a header */
+        ep_store_word(&stack->pc[i], 0); /* of the ring: any word behind a record may become a header */
     stack->depth = (uint16_t)(depth + 1 + parents->count);
     stack->end = parents->more ? EP_FRAME_DEEP : EP_FRAME_NONE;
     stack->quality = parents->more ? EP_STACK_CUT : EP_STACK_EXACT;
 }
 
 /* This and the next are inline: it saves frames below the parents. */
-static inline __attribute__((always_inline)) int record_awaited(const struct record_args *args,
+static inline __attribute__((always_inline)) int record_awaited(const struct ep_record_args *args,
                                                                 const struct ep_registers *context,
                                                                 const struct ep_hook_parents *parents)
 {
-    struct record record;
+    struct ep_record_open record;
     struct ep_stack stack;
-    const int error = record_begin(args, context, &record, &stack);
+    const int error = ep_record_begin(args, context, &record, &stack);
 
     if (error)
         return error;
     replace(&stack, parents);
-    record_end(args, &record, &stack);
-    record_tell(args->ep, record.wake, &stack);
+    ep_record_end(args, &record, &stack);
+    ep_record_tell(args->ep, record.wake, &stack);
     return 0;
 }
 
 /* from, faults: by ep_timing_begin(). */
-static inline __attribute__((always_inline)) int record_timed(const struct record_args *args,
+static inline __attribute__((always_inline)) int record_timed(const struct ep_record_args *args,
                                                               const struct ep_registers *context,
                                                               const struct ep_hook_parents *parents, uint64_t from,
                                                               uint32_t faults)
@@ -143,14 +143,14 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
         return -ESRCH;
     }
     const uint64_t from = ep_timing_begin(ep, &faults);
-    const struct record_args args = {.ep = ep,
-                                     .work = ep_work_shown(),
-                                     .event = event,
-                                     .value = event->value,
-                                     .tid = ep_port_bounds(&context),
-                                     .info = event->skip << EP_INFO_SKIP_SHIFT |
-                                             (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
-                                             event->frame << EP_INFO_FRAME_SHIFT};
+    const struct ep_record_args args = {.ep = ep,
+                                        .work = ep_work_shown(),
+                                        .event = event,
+                                        .value = event->value,
+                                        .tid = ep_port_bounds(&context),
+                                        .info = event->skip << EP_INFO_SKIP_SHIFT |
+                                                (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                                event->frame << EP_INFO_FRAME_SHIFT};
     const int result = record_timed(&args, &context, parents, from, faults);
     if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
@@ -162,7 +162,7 @@ static __attribute__((noinline)) void record_sample(struct ep *ep, const struct 
                                                     uint64_t ns, const struct ep_hook_parents *parents)
 {
     uint32_t faults = 0;
-    const struct record_args args = {
+    const struct ep_record_args args = {
         .ep = ep, .work = ep_work_shown(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
 

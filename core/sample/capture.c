@@ -2,8 +2,7 @@
  * Capture: unwinds the interrupted or calling thread of the service and writes one record into the ring. All of it runs
  * in the signal handler or in a hook, and never blocks.
  *
- * Record: tid, info, value, for events three more words, the span if there is one, the time if there is a history, pc
- * ... (EP_WORD_* in core/sample/ring.h). Record of residual CPU time: tid, ns.
+ * record.h has the layout of records.
  *
  *   ep_capture, ep_hook_event -> record_sample -> record (or record_timed) -> ep_work_read, ep_unwind
  */
@@ -12,28 +11,26 @@
 
 #include <errno.h>
 
-#define REST_WORDS (1 + EP_WIDE_WORDS)
-
-static __attribute__((noinline, hot)) int record(const struct record_args *args, const struct ep_registers *context)
+static __attribute__((noinline, hot)) int record(const struct ep_record_args *args, const struct ep_registers *context)
 {
     struct ep *ep = args->ep;
-    struct record record;
+    struct ep_record_open record;
     struct ep_stack stack;
-    int error = record_begin(args, context, &record, &stack);
+    int error = ep_record_begin(args, context, &record, &stack);
 
     if (error)
         return error;
-    record_end(args, &record, &stack);
+    ep_record_end(args, &record, &stack);
     if (stack.quality == EP_STACK_CUT &&
         (context->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
         atomic_store_explicit(&ep->cut_seen, true, memory_order_relaxed);
         record.wake = true;
     }
-    record_tell(ep, record.wake, &stack);
+    ep_record_tell(ep, record.wake, &stack);
     return 0;
 }
 
-static __attribute__((noinline)) int record_timed(const struct record_args *args, const struct ep_registers *context)
+static __attribute__((noinline)) int record_timed(const struct ep_record_args *args, const struct ep_registers *context)
 {
     struct ep *ep = args->ep;
     uint32_t faults = 0;
@@ -47,7 +44,7 @@ static __attribute__((noinline)) int record_timed(const struct record_args *args
     return result;
 }
 
-static inline int record_sample(const struct record_args *args, const struct ep_registers *context)
+static inline int record_sample(const struct ep_record_args *args, const struct ep_registers *context)
 {
     bool timed = atomic_load_explicit(&args->ep->governor.to_time, memory_order_relaxed) != 0;
 
@@ -58,7 +55,7 @@ __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *c
 {
     if (!ep_hook_wants(EP_KIND_CPU) || (ep_capture_awaited && ep_capture_awaited(ep, context, tid, ns)))
         return;
-    struct record_args args;
+    struct ep_record_args args;
     args.ep = ep;
     args.work = ep_work_shown();
     args.event = NULL;
@@ -71,13 +68,13 @@ __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *c
 static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
                         uint32_t info, const struct ep_hook_event *event)
 {
-    const struct record_args args = {.ep = ep,
-                                     .work = work,
-                                     .event = event,
-                                     .value = event->value,
-                                     .tid = tid,
-                                     .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
-                                             event->frame << EP_INFO_FRAME_SHIFT};
+    const struct ep_record_args args = {.ep = ep,
+                                        .work = work,
+                                        .event = event,
+                                        .value = event->value,
+                                        .tid = tid,
+                                        .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
+                                                event->frame << EP_INFO_FRAME_SHIFT};
     return record_sample(&args, context);
 }
 
@@ -129,22 +126,22 @@ int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
 {
     struct ep *ep = ep_hold();
-    const struct ep_record record = {.kind = EP_RECORD_REST, .end = end, .count = REST_WORDS};
+    const struct ep_record record = {.kind = EP_RECORD_REST, .end = end, .count = EP_REST_WORDS};
     bool wake = false;
 
     if (!ep)
         return;
     if (tid == 0)
         (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)rest_ns, memory_order_relaxed);
-    int at = ep_ring_reserve(&ep->ring, REST_WORDS, &wake);
+    int at = ep_ring_reserve(&ep->ring, EP_REST_WORDS, &wake);
     if (at < 0) {
         if (rest_ns > 0)
             (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
     } else {
         atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
-        store_word(&payload[0], tid);
-        store_wide(&payload[1], (uint64_t)rest_ns);
-        ep_ring_commit(&ep->ring, at, REST_WORDS, ep_ring_header(&record));
+        ep_store_word(&payload[EP_WORD_TID], tid);
+        ep_store_wide(&payload[EP_WORD_REST], (uint64_t)rest_ns);
+        ep_ring_commit(&ep->ring, at, EP_REST_WORDS, ep_ring_header(&record));
     }
     if (wake)
         ep_collect_wake(ep);

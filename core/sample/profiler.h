@@ -289,11 +289,13 @@ static inline struct ep *ep_running(void)
     return atomic_load_explicit(&ep_current, memory_order_acquire);
 }
 
+struct ep_sample;
+
 /* The collect thread's functions for waits. A program in which no thread waits does not link them. Context: collect. */
 struct ep_waits {
     void (*charge)(struct ep *ep); /* records waits that are still open */
-    /* Replaces EP_FRAME_BY_CALLER by the frame of the wait's class. False: ignore the record. */
-    bool (*classify)(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame);
+    /* Replaces sample->frame, EP_FRAME_BY_CALLER, by the frame of the wait's class. False: ignore the sample. */
+    bool (*classify)(struct ep *ep, struct ep_sample *sample);
     /* True if pc is in a hook, so that what it has called was edgeprof's work. */
     bool (*is_hook)(const struct ep *ep, uintptr_t pc);
     void (*reconsider)(struct ep *ep); /* call it after a change of kinds: forgets which waits were unwanted */

@@ -1,46 +1,100 @@
 /*
- * Private to core/capture: the words of a record, and how a stack becomes one. What is called for each sample is
- * inlined.
+ * A record: what one sample or event of a thread is in the ring. Layout, writer and reader are here and in record.c.
+ *
+ *   sample   tid, info, value,                      [span x 3], [time], stack    EP_RECORD_SAMPLE
+ *   event    tid, info, value, count, type, token,  [span x 3], [time], stack    EP_RECORD_EVENT
+ *   rest     tid, value                                                          EP_RECORD_REST
+ *
+ * A value and a span's numbers have 64 bits: one word or two. The span is there if info says so, the time if there is a
+ * history (ep_history_kinds). The stack is innermost first. What is called for each sample is inlined.
  */
-#ifndef EP_CAPTURE_STORE_H
-#define EP_CAPTURE_STORE_H
+#ifndef EP_SAMPLE_RECORD_H
+#define EP_SAMPLE_RECORD_H
 
 #include "core/sample/capture.h"
 
 #include <errno.h>
 
+enum ep_record_kind { EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
+
+/* Words of a 64-bit number. */
+#define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
+
+enum {
+    EP_WORD_TID,
+    EP_WORD_REST,     /* EP_RECORD_REST: a 64-bit number */
+    EP_WORD_INFO = 1, /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
+    EP_WORD_VALUE,    /* a 64-bit number */
+    EP_SAMPLE_WORDS = EP_WORD_VALUE + EP_WIDE_WORDS,
+    EP_WORD_COUNT = EP_SAMPLE_WORDS, /* events only, from here */
+    EP_WORD_TYPE,
+    EP_WORD_TOKEN,
+    EP_EVENT_WORDS,
+    EP_REST_WORDS = EP_WORD_REST + EP_WIDE_WORDS,
+    EP_SPAN_WORDS = 3 * EP_WIDE_WORDS,
+};
+#define EP_INFO_KIND_SHIFT  16
+#define EP_INFO_SPAN        (1u << 20)
+#define EP_INFO_SKIP_SHIFT  21
+#define EP_INFO_FRAME_SHIFT 24
+
+/* The time of a record is uptime in units of 2^20 ns, in one word: no division. */
+#define EP_TIME_SHIFT 20
+
+/* ---- reading ---- */
+
+/* A record, decoded. */
+struct ep_sample {
+    enum ep_kind kind;
+    uint32_t tid, count, token;
+    unsigned frame, end, quality; /* end: the special frame under the root, or EP_FRAME_NONE */
+    bool rest;                    /* EP_RECORD_REST: only tid, end and value are set; kind is CPU */
+    uint32_t tick;                /* its time, modulo 2^32; 0: it has none */
+    uint64_t value;
+    uintptr_t type;
+    struct ep_label_key labels;
+    const atomic_uintptr_t *stack; /* innermost first; valid until ep_ring_pop() */
+    unsigned depth, skip;          /* skip: frames at the leaf that are not shown, at most depth */
+};
+
+/* Decodes a record. Every index is checked, so *sample is safe to use whatever the words are. Returns false if no
+ * writer makes such a record; *sample is not changed then. Context: collect. */
+bool ep_record_read(const struct ep_record *record, struct ep_sample *sample);
+
+/* ---- writing ---- */
+
 /* A plain store, which takes an offset everywhere: ep_ring_commit() publishes it. */
-static inline void store_word(atomic_uintptr_t *word, uint64_t value)
+static inline void ep_store_word(atomic_uintptr_t *word, uint64_t value)
 {
     *(uintptr_t *)(void *)word = (uintptr_t)value;
 }
 
-static inline void store_wide(atomic_uintptr_t *word, uint64_t value)
+static inline void ep_store_wide(atomic_uintptr_t *word, uint64_t value)
 {
-    store_word(&word[0], value);
+    ep_store_word(&word[0], value);
     if (EP_WIDE_WORDS == 2)
-        store_word(&word[EP_WIDE_WORDS - 1], value >> 32);
+        ep_store_word(&word[EP_WIDE_WORDS - 1], value >> 32);
 }
 
-static inline void store_span(atomic_uintptr_t *word, const struct ep_work *work)
+static inline void ep_store_span(atomic_uintptr_t *word, const struct ep_work *work)
 {
-    store_wide(&word[0], work->span_id);
-    store_wide(&word[EP_WIDE_WORDS], work->trace_high);
-    store_wide(&word[2 * EP_WIDE_WORDS], work->trace_low);
+    ep_store_wide(&word[0], work->span_id);
+    ep_store_wide(&word[EP_WIDE_WORDS], work->trace_high);
+    ep_store_wide(&word[2 * EP_WIDE_WORDS], work->trace_low);
 }
 
-static inline void store_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
+static inline void ep_store_event(atomic_uintptr_t *payload, const struct ep_hook_event *event)
 {
-    store_word(&payload[EP_WORD_COUNT], event->count);
-    store_word(&payload[EP_WORD_TYPE], event->type);
-    store_word(&payload[EP_WORD_TOKEN], event->token);
+    ep_store_word(&payload[EP_WORD_COUNT], event->count);
+    ep_store_word(&payload[EP_WORD_TYPE], event->type);
+    ep_store_word(&payload[EP_WORD_TOKEN], event->token);
 }
 
 /* Counts a loss and returns -ENOSPC. Context: signal. */
 int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value);
 
 /* Arguments of a record. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
-struct record_args {
+struct ep_record_args {
     struct ep *ep;
     const struct ep_work *work;
     const struct ep_hook_event *event;
@@ -48,8 +102,8 @@ struct record_args {
     uint32_t tid, info;
 };
 
-/* A record between record_begin() and record_end(). */
-struct record {
+/* A record between ep_record_begin() and ep_record_end(). */
+struct ep_record_open {
     atomic_uintptr_t *payload;
     int at;
     unsigned head, words, most; /* words: before the stack */
@@ -58,9 +112,9 @@ struct record {
 };
 
 /* Reserves a record and unwinds into it. Returns 0, or -ENOSPC: the loss was counted. Context: signal. */
-static inline __attribute__((always_inline)) int record_begin(const struct record_args *args,
-                                                              const struct ep_registers *context, struct record *record,
-                                                              struct ep_stack *stack)
+static inline __attribute__((always_inline)) int ep_record_begin(const struct ep_record_args *args,
+                                                                 const struct ep_registers *context,
+                                                                 struct ep_record_open *record, struct ep_stack *stack)
 {
     struct ep *ep = args->ep;
 
@@ -79,20 +133,20 @@ static inline __attribute__((always_inline)) int record_begin(const struct recor
 }
 
 /* Publishes it, with the stack as it is now. record->wake: the collect thread is to be woken. Context: signal. */
-static inline __attribute__((always_inline)) void record_end(const struct record_args *args,
-                                                             const struct record *record, const struct ep_stack *stack)
+static inline __attribute__((always_inline)) void
+ep_record_end(const struct ep_record_args *args, const struct ep_record_open *record, const struct ep_stack *stack)
 {
     atomic_uintptr_t *payload = record->payload;
 
-    store_word(&payload[EP_WORD_TID], args->tid);
-    store_word(&payload[EP_WORD_INFO], record->info | (record->span ? EP_INFO_SPAN : 0));
-    store_wide(&payload[EP_WORD_VALUE], args->value);
+    ep_store_word(&payload[EP_WORD_TID], args->tid);
+    ep_store_word(&payload[EP_WORD_INFO], record->info | (record->span ? EP_INFO_SPAN : 0));
+    ep_store_wide(&payload[EP_WORD_VALUE], args->value);
     if (args->event)
-        store_event(payload, args->event);
+        ep_store_event(payload, args->event);
     if (record->span)
-        store_span(payload + record->head, args->work);
+        ep_store_span(payload + record->head, args->work);
     if (record->dated)
-        store_word(&payload[record->words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
+        ep_store_word(&payload[record->words - 1], ep_port_uptime_ns() >> EP_TIME_SHIFT);
     const struct ep_record header = {.kind = args->event ? EP_RECORD_EVENT : EP_RECORD_SAMPLE,
                                      .quality = stack->quality,
                                      .end = stack->end,
@@ -101,7 +155,7 @@ static inline __attribute__((always_inline)) void record_end(const struct record
 }
 
 /* Context: signal. */
-static inline __attribute__((always_inline)) void record_tell(struct ep *ep, bool wake, const struct ep_stack *stack)
+static inline __attribute__((always_inline)) void ep_record_tell(struct ep *ep, bool wake, const struct ep_stack *stack)
 {
     if (wake)
         ep_port_wake(&ep->collect_event);

@@ -27,7 +27,7 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
 
 static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
 {
-    const struct ep_record pad = {.kind = EP_RECORD_PAD, .count = words - 1};
+    const struct ep_record pad = {.kind = EP_RING_PAD, .count = words - 1};
 
     atomic_store_explicit(&ring->words[at & ring->mask], ep_ring_header(&pad), memory_order_release);
 }
@@ -41,6 +41,7 @@ __attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, bo
     unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
     for (int i = 0; i < RESERVE_TRIES; i++) {
+        /* acquire: pairs with the release in ep_ring_pop(), so that the words before `tail` are zero again */
         unsigned tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
         unsigned used = head - tail;
         unsigned at = head & ring->mask;
@@ -86,18 +87,23 @@ bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record)
 {
     for (;;) {
         unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-        if (tail == atomic_load_explicit(&ring->head, memory_order_acquire))
-            return false;
+        const unsigned used = atomic_load_explicit(&ring->head, memory_order_relaxed) - tail;
+        const unsigned whole = ring->mask + 1 - (tail & ring->mask); /* words up to the ring's end */
         atomic_uintptr_t *at = &ring->words[tail & ring->mask];
+        if (used == 0)
+            return false;
+        /* acquire: pairs with the release in ep_ring_commit() */
         uintptr_t header = atomic_load_explicit(at, memory_order_acquire);
         if (header == 0)
             return false;
-        record->kind = (enum ep_record_kind)(header & 0xf);
+        record->kind = (unsigned)(header & 0xf);
         record->quality = (unsigned)(header >> 4) & 0xf;
         record->end = (unsigned)(header >> 8) & 0xff;
         record->count = (unsigned)(header >> 16) & 0xffff;
         record->words = at + 1;
-        if (record->kind != EP_RECORD_PAD)
+        if (record->count >= whole)
+            record->count = whole - 1;
+        if (record->kind != EP_RING_PAD)
             return true;
         ep_ring_pop(ring, record);
     }

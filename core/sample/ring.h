@@ -1,5 +1,11 @@
 /*
- * Records from the service's threads to the collect thread: many writers, one reader, no lock.
+ * A ring of variable-length records: many writers, one reader, no lock.
+ *
+ *   writer   ep_ring_reserve -> fill ep_ring_payload -> ep_ring_commit    signal handlers and hooks
+ *   reader   ep_ring_peek    -> use the record       -> ep_ring_pop       the collect thread
+ *
+ * A full ring refuses: ep_ring_reserve() returns -ENOSPC, and the caller counts the loss. Records come out in the order
+ * of ep_ring_reserve(). One that is not committed yet holds back all later ones. Always head - tail <= mask + 1.
  */
 #ifndef EP_DATA_RING_H
 #define EP_DATA_RING_H
@@ -9,49 +15,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words of a 64-bit number in a record. */
-#define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
-
-/* Words of a record, written by capture.c and read by collect.c. With a history (ep_history_kinds) the last word before
- * the stack is the time, in units of EP_TIME_SHIFT. */
-enum ep_record_kind { EP_RECORD_PAD = 1, EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
-
-enum {
-    EP_WORD_TID,
-    EP_WORD_INFO,  /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
-    EP_WORD_VALUE, /* a 64-bit number */
-    EP_SAMPLE_WORDS = EP_WORD_VALUE + EP_WIDE_WORDS,
-    EP_WORD_COUNT = EP_SAMPLE_WORDS, /* events only, from here */
-    EP_WORD_TYPE,
-    EP_WORD_TOKEN,
-    EP_EVENT_WORDS,
-    EP_SPAN_WORDS = 3 * EP_WIDE_WORDS, /* follow the above if flagged: span id, trace id's halves */
-};
-#define EP_INFO_KIND_SHIFT  16
-#define EP_INFO_SPAN        (1u << 20)
-#define EP_INFO_SKIP_SHIFT  21
-#define EP_INFO_FRAME_SHIFT 24
-
 struct ep_ring {
     atomic_uint head, tail; /* in words, running free */
     unsigned mask;
     atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
 };
 
-/* A record as the reader sees it. `words` is valid until ep_ring_pop(). */
+/* A record as the reader sees it. The ring gives `kind` EP_RING_PAD a meaning, record.h all others. `words` is valid
+ * until ep_ring_pop(). */
+#define EP_RING_PAD 1u
 struct ep_record {
-    enum ep_record_kind kind;
-    unsigned quality, end, count;
+    unsigned kind, quality, end, count;
     const atomic_uintptr_t *words;
 };
-
-/* Uptime in units of 2^20 ns, in one word: no division. */
-#define EP_TIME_SHIFT 20
-
-static inline uint64_t ep_wide_word(const atomic_uintptr_t *word)
-{
-    return EP_WIDE_WORDS == 1 ? word[0] : (uint64_t)word[0] | (uint64_t)word[EP_WIDE_WORDS - 1] << 32;
-}
 
 /* Initialises a ring over `words` words of zeroed memory, a power of two. Context: init. */
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
@@ -79,7 +55,8 @@ unsigned ep_ring_used(const struct ep_ring *ring);
  * Context: signal. */
 void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t header);
 
-/* The oldest complete record; false when there is none. Context: collect. */
+/* Reads the oldest complete record, which is inside the ring whatever its header says. False: there is none.
+ * Context: collect. */
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
 void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record);
 

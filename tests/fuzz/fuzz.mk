@@ -83,4 +83,23 @@ fuzz-coverage: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/coverage-%)  ## lines of the unwinders
 	    llvm-cov report $(FUZZ_DIR)/coverage-$$a -instr-profile=$(FUZZ_DIR)/$$a.profile core | \
 	        awk -v a=$$a '$$1 ~ /^(unwind|cfi|exidx|code_|path_|rules)/ { print a, $$1, $$8 - $$9 "/" $$8, "lines", $$10 }'; \
 	done
+
+# The reader of records, on the simulated port: fuzz_sample.c describes the invariants.
+FUZZ_SAMPLE_SRC := tests/fuzz/fuzz_sample.c $(wildcard port/sim/*.c) $(CORE_SRC) $(TRANSPORT_SRC) $(GEN_SRC) \
+                   $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
+$(call test,test-fuzz-sample,quick,300,shared,No kept$(comma) truncated or changed record makes the collect thread read outside of it$(comma) under ASan and UBSan.)
+$(call test,fuzz-sample,own,86400,alone,libFuzzer finds no record that breaks the reader of records.)
+.PHONY: test-fuzz-sample fuzz-sample
+test-fuzz-sample: $(UT_DIR)/asan/tests/fuzz/fuzz_sample.o $(UT_DIR)/asan/tests/transport/replay.o $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a
+	@mkdir -p $(FUZZ_DIR); $(CC) $(UT_asan) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -ldl -lresolv \
+	    -o $(FUZZ_DIR)/replay-sample
+	@printf '$@: '; $(FUZZ_DIR)/replay-sample tests/fuzz/corpus/sample/*
+$(FUZZ_DIR)/fuzz-sample: $(FUZZ_SAMPLE_SRC) tests/fuzz/fuzz.mk | $(GEN_HDR)
+	@tools/build/setup.sh apt build demo test fuzz
+	@mkdir -p $(@D)
+	clang $(EP_CPPFLAGS) -std=c11 -g -O1 -ftls-model=initial-exec -fsanitize=fuzzer $(FUZZ_SANITIZE) $(FUZZ_SAMPLE_SRC) -lpthread -ldl -lresolv -o $@
+fuzz-sample: $(FUZZ_DIR)/fuzz-sample
+	@mkdir -p $(FUZZ_DIR)/found-sample
+	ASAN_OPTIONS=detect_leaks=0 $< -runs=$(FUZZ_RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 \
+	    -artifact_prefix=$(FUZZ_DIR)/sample- $(FUZZ_DIR)/found-sample tests/fuzz/corpus/sample
 endif

@@ -4,6 +4,7 @@
 
 #include "core/sample/waiting.h"
 #include "core/collect/collect.h"
+#include "core/sample/record.h"
 #include "core/deliver/deliver.h"
 #include "core/encode/encode.h"
 #include "core/lifecycle/start.h"

@@ -72,22 +72,18 @@ static bool limits_allow(unsigned cause, uint64_t now)
 /* ---- samples ---- */
 
 /* The duration of a wait: the sample stands for `count` such waits. */
-static uint64_t value_of(const struct ep_record *record, enum ep_kind kind)
+static uint64_t value_of(const struct ep_sample *sample)
 {
-    uint64_t value = ep_wide_word(&record->words[EP_WORD_VALUE]);
-    uint32_t count = record->kind == EP_RECORD_EVENT ? (uint32_t)record->words[EP_WORD_COUNT] : 1;
+    const bool each = (sample->kind == EP_KIND_WAIT || sample->kind == EP_KIND_GC) && sample->count > 1;
 
-    return (kind == EP_KIND_WAIT || kind == EP_KIND_GC) && count > 1 ? value / count : value;
+    return each ? sample->value / sample->count : sample->value;
 }
 
-/* The word before the stack. */
-static uint64_t tick_of(const struct ep_record *record)
+static uint64_t tick_of(const struct ep_sample *sample)
 {
     uint64_t now = ep_port_uptime_ns() >> EP_TIME_SHIFT;
-    unsigned head = record->kind == EP_RECORD_EVENT ? EP_EVENT_WORDS : EP_SAMPLE_WORDS;
 
-    head += record->words[EP_WORD_INFO] & EP_INFO_SPAN ? EP_SPAN_WORDS : 0;
-    return now - (uint32_t)((uint32_t)now - (uint32_t)record->words[head]);
+    return now - (uint32_t)((uint32_t)now - sample->tick);
 }
 
 /* After a trigger at most half of a part may be new, so that what led to it stays. */
@@ -121,13 +117,9 @@ static bool is_wanted(const struct ep *ep, const struct ep_past_sample *sample)
             ep->tree.node[sample->node].frame == EP_FRAME_WAIT + EP_WAIT_LOCK);
 }
 
-static bool history_add(struct ep *ep, const struct ep_record *record, unsigned node)
+static bool history_add(struct ep *ep, const struct ep_sample *added, unsigned node)
 {
-    struct ep_past_sample sample = {
-        .kind = (enum ep_kind)(record->words[EP_WORD_INFO] >> EP_INFO_KIND_SHIFT & 0xf),
-        .tid = (uint32_t)record->words[EP_WORD_TID],
-        .node = node,
-    };
+    struct ep_past_sample sample = {.kind = added->kind, .tid = added->tid, .node = node};
     const bool dump = sample.kind == EP_KIND_THREAD;
     const bool alone = dump ? ep->snapshot_for == EP_SNAPSHOT_HISTORY
                             : (atomic_load(&ep_history_alone) & EP_KIND_BIT(sample.kind)) != 0;
@@ -135,8 +127,8 @@ static bool history_add(struct ep *ep, const struct ep_record *record, unsigned 
     run_begin(ep);
     if (!dump && sample.kind != EP_KIND_CPU && !is_wanted(ep, &sample))
         return alone;
-    sample.value_ns = dump ? 0 : value_of(record, sample.kind);
-    sample.tick = tick_of(record);
+    sample.value_ns = dump ? 0 : value_of(added);
+    sample.tick = tick_of(added);
     if (sample.kind == EP_KIND_WAIT && sample.value_ns < WAIT_LEAST)
         return alone;
     if (has_room(sample.kind == EP_KIND_CPU ? EP_PAST_CPU : EP_PAST_EVENTS))

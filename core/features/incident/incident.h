@@ -14,6 +14,7 @@
 #define EP_INCIDENT_INCIDENT_H
 
 #include "core/collect/collect.h"
+#include "core/sample/record.h"
 
 #define EP_PAST_VALUE_SHIFT  16
 #define EP_PAST_NOBODY       255u /* thread of a moment: not known, or there was no room */

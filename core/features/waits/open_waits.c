@@ -6,6 +6,7 @@
  *   wait_classify                                                             finds the class of a .NET monitor's wait
  */
 #include "core/collect/collect.h"
+#include "core/sample/record.h"
 
 #include <string.h>
 
@@ -163,11 +164,9 @@ static bool is_hook(const struct ep *ep, uintptr_t pc)
            pc - (uintptr_t)ep_wait_begin < WAIT_BEGIN_LEAST;
 }
 
-/* Notes for the record's thread that the return address `pc` marks its wait as unwanted; 0: the wait is wanted. */
-static void note_unwanted(struct ep *ep, const struct ep_record *record, uintptr_t pc)
+/* Notes for the thread that the return address `pc` marks its wait as unwanted; 0: the wait is wanted. */
+static void note_unwanted(struct ep *ep, uint32_t tid, uintptr_t pc)
 {
-    uint32_t tid = (uint32_t)record->words[EP_WORD_TID];
-
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
         if (atomic_load_explicit(&ep->waiter[i].tid, memory_order_relaxed) == tid)
             atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
@@ -179,19 +178,19 @@ static void waits_reconsider(struct ep *ep)
         atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
 }
 
-static bool wait_classify(struct ep *ep, const struct ep_record *record, unsigned first, unsigned *frame)
+static bool wait_classify(struct ep *ep, struct ep_sample *sample)
 {
-    unsigned class = EP_WAITS, i = first;
+    unsigned class = EP_WAITS, i = sample->skip;
 
-    for (; i < record->count && i < first + CLASS_DEPTH && class == EP_WAITS; i++)
-        class = class_of(ep, record->words[i]);
+    for (; i < sample->depth && i < sample->skip + CLASS_DEPTH && class == EP_WAITS; i++)
+        class = class_of(ep, sample->stack[i]);
     bool known = class != EP_WAITS;
     if (!known)
         class = EP_WAIT_OTHER;
-    *frame = EP_FRAME_WAIT + class;
+    sample->frame = EP_FRAME_WAIT + class;
     bool wanted = !ep_wait_left_out(ep, class) &&
                   (class == EP_WAIT_LOCK || ((ep->kinds | ep_history_kinds) & EP_KIND_BIT(EP_KIND_WAIT)));
-    note_unwanted(ep, record, known && !wanted ? record->words[i - 1] : 0);
+    note_unwanted(ep, sample->tid, known && !wanted ? sample->stack[i - 1] : 0);
     return wanted;
 }
 

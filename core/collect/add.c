@@ -1,0 +1,301 @@
+/*
+ * Adds what the ring has to the tree: one record becomes one stack with its labels and value.
+ *
+ *   ep_collect_drain -> ep_record_read -> add_sample   -> mark_own, leaf_node, ep_label_find, add_entry
+ *                                      -> add_residual
+ */
+#include "core/collect/collect.h"
+#include "core/sample/record.h"
+
+/* The C library's frames between a sample's leaf and a function of edgeprof that calls it. */
+#define OWN_DEPTH 4u
+/* edgeprof's frames between a sample's leaf and a hook. */
+#define HOOK_DEPTH 12u
+
+const struct ep_live *ep_live;
+const struct ep_history *ep_history;
+void (*ep_heap_charge)(struct ep *ep);
+_Atomic(const struct ep_pull *) ep_pull;
+
+/* The node under the root for a special frame; the root for frame 0. */
+static unsigned root_node(struct ep *ep, unsigned frame)
+{
+    unsigned node = frame ? ep_tree_child(&ep->tree, 0, frame) : 0;
+
+    return node || !frame ? node : ep->tree.truncated;
+}
+
+/* Adds to the tree and offers the value to the pull endpoint, which may take it exclusively. False: no room. */
+static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
+                                               uint32_t count, uint64_t value)
+{
+    const struct ep_pull *pull = atomic_load(&ep_pull);
+
+    return (pull && pull->add(ep, node, kind, context, count, value)) ||
+           ep_tree_add(&ep->tree, node, kind, context, count, value);
+}
+
+void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
+{
+    if (count || value)
+        (void)tree_add(ep, root_node(ep, frame), kind, 0, count, value);
+}
+
+static bool descend(struct ep *ep, unsigned *node, uintptr_t pc)
+{
+    uint32_t frame = ep_module_linear(&ep->unwinder.modules, pc, &ep->module_hint);
+
+    return ep_tree_step(&ep->tree, node, ep->detail >= EP_DETAIL_ADDRESSES ? ep_function_of(ep, frame) : frame);
+}
+
+/* Moves *node along the frames that the record shares with the last one, whose nodes are known. Returns the number of
+ * frames. */
+static unsigned follow_path(struct ep *ep, const struct ep_sample *sample, unsigned most, unsigned *node)
+{
+    struct ep_path *path = &ep->path;
+    const atomic_uintptr_t *outermost = &sample->stack[sample->depth];
+    unsigned depth = 0;
+
+    if (most > path->depth)
+        most = path->depth;
+    while (depth < most && outermost[-1 - (int)depth] == path->pc[depth])
+        depth++;
+    if (depth)
+        *node = path->node[depth - 1];
+    path->depth = depth;
+    return depth;
+}
+
+static void extend_path(struct ep *ep, unsigned depth, uintptr_t pc, unsigned node)
+{
+    struct ep_path *path = &ep->path;
+
+    if (depth >= EP_PATH_FRAMES || path->depth != depth)
+        return;
+    path->pc[depth] = pc;
+    path->node[depth] = (uint16_t)node;
+    path->depth++;
+}
+
+/* The node of the stack's frames up to `last`, outermost first. False: no room, a [truncated] node. */
+static bool descend_all(struct ep *ep, const struct ep_sample *sample, unsigned last, unsigned *node)
+{
+    unsigned frames = sample->depth - last, depth = 0;
+    unsigned modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+    bool room = true;
+
+    if (ep->path.end != sample->end || ep->path.modules != modules)
+        ep->path.depth = 0;
+    ep->path.end = sample->end;
+    ep->path.modules = modules;
+    if (ep->path.depth)
+        depth = follow_path(ep, sample, frames, node);
+    if (!depth)
+        *node = root_node(ep, sample->end);
+    for (; room && depth < frames; depth++) {
+        uintptr_t pc = sample->stack[sample->depth - 1 - depth];
+        room = descend(ep, node, pc);
+        if (room)
+            extend_path(ep, depth, pc, *node);
+    }
+    return room;
+}
+
+static struct ep_own_text own_text;
+
+void ep_own_text_is(const struct ep_own_text *text)
+{
+    own_text = *text;
+}
+
+static bool is_in(const struct ep_module *module, uintptr_t pc)
+{
+    return pc - module->start < module->end - module->start;
+}
+
+/* In programs where edgeprof is a module of its own: the number of its frames at the leaf. They are edgeprof's work if
+ * the leaf is, or if the innermost of edgeprof's functions calls the C library for edgeprof alone. Otherwise they
+ * called the program's function, as every hook does. */
+static unsigned own_in_module(const struct ep_module *own, const struct ep_sample *sample)
+{
+    unsigned at = 0, most = sample->depth < OWN_DEPTH ? sample->depth : OWN_DEPTH;
+
+    while (at < most && !is_in(own, sample->stack[at]))
+        at++;
+    if (at == most || (at > 0 && sample->stack[at] - own_text.calls_start >= own_text.calls_end - own_text.calls_start))
+        return 0;
+    while (at < sample->depth && is_in(own, sample->stack[at]))
+        at++;
+    return at;
+}
+
+/* In programs that are linked with edgeprof: the number of frames from the leaf to a hook. A hook calls no function of
+ * the program. A frame of another module may be below a signal's, so the search ends there. */
+static unsigned own_in_hook(const struct ep *ep, const struct ep_sample *sample)
+{
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+    const struct ep_module *module =
+        waits && sample->depth ? ep_module_find(&ep->unwinder.modules, sample->stack[0]) : NULL;
+    unsigned own = 0;
+
+    for (unsigned i = 0; module && i < HOOK_DEPTH && i < sample->depth; i++) {
+        uintptr_t pc = sample->stack[i];
+        if (!is_in(module, pc))
+            break;
+        if (waits->is_hook(ep, pc))
+            own = i + 1;
+    }
+    return own;
+}
+
+/* CPU time of edgeprof in the program's thread: puts [edgeprof] in place of its frames at the leaf. */
+static void mark_own(const struct ep *ep, struct ep_sample *sample)
+{
+    const struct ep_module *own = own_text.inside ? ep_module_find(&ep->unwinder.modules, own_text.inside) : NULL;
+
+    sample->skip = own ? own_in_module(own, sample) : own_in_hook(ep, sample);
+    if (sample->skip)
+        sample->frame = EP_FRAME_EDGEPROF;
+}
+
+/* Such samples are in no profile, so no loss of the profile either. */
+bool ep_is_of_history(enum ep_kind kind)
+{
+    return atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind);
+}
+
+/* The node of the sample's leaf; creates its path from the root. */
+static unsigned leaf_node(struct ep *ep, const struct ep_sample *sample)
+{
+    unsigned node, first = sample->skip;
+    unsigned last = sample->depth - first > ep->depth_limit ? sample->depth - ep->depth_limit : first;
+    bool room = descend_all(ep, sample, last, &node);
+
+    if (room && last > first) {
+        ep_tree_truncate(&ep->tree, &node);
+        room = false;
+    }
+    if (room && sample->frame)
+        room = ep_tree_descend(&ep->tree, &node, sample->frame);
+    if (room && sample->type)
+        room =
+            ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->unwinder.modules, sample->type, &ep->module_hint));
+    if (!room && !ep_is_of_history(sample->kind))
+        ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
+    return node;
+}
+
+static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+{
+    /* CPU time counts even if the kind is off by now: it is charged to its thread. */
+    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
+        return;
+    if (!tree_add(ep, node, kind, context, count, value))
+        ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
+    ep_count_kind(ep, kind, count, value);
+}
+
+/* Adds the stack of a running thread to a dump of all threads. */
+static void add_snapshot(struct ep *ep, unsigned node, const struct ep_sample *sample)
+{
+    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
+    struct ep_label_key context = sample->labels;
+
+    if (!snapshot || !snapshot->wants(ep, sample->tid))
+        return;
+    context.thread = ep_label_thread(ep, sample->tid);
+    add_entry(ep, node, EP_KIND_THREAD, ep_label_find(ep, &context), 1, 1);
+}
+
+/* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
+static bool is_wanted(const struct ep *ep, const struct ep_sample *sample)
+{
+    const uint32_t kinds = ep->kinds | ep_history_kinds;
+
+    return kinds & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU || sample->kind == EP_KIND_THREAD ||
+           (sample->kind == EP_KIND_WAIT && kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
+           (sample->kind == EP_KIND_ALLOC && sample->token);
+}
+
+static void add_sample(struct ep *ep, struct ep_sample *sample)
+{
+    const struct ep_waits *waits = atomic_load(&ep_waits);
+    bool in = sample->frame != EP_FRAME_BY_CALLER || !waits || waits->classify(ep, sample);
+
+    ep->frames += sample->depth;
+    ep_rates_note(ep, sample->kind, sample->value);
+    if ((sample->kind == EP_KIND_WAIT && !in) || !is_wanted(ep, sample))
+        return;
+    ep_make_room(ep);
+    if (sample->kind == EP_KIND_CPU)
+        mark_own(ep, sample);
+    if (ep->config.flags & EP_THREAD_LABELS || sample->kind == EP_KIND_THREAD)
+        sample->labels.thread = ep_label_thread(ep, sample->tid);
+    unsigned node = leaf_node(ep, sample);
+    if (ep_history && ep_history->add(ep, sample, node))
+        return;
+    unsigned context = ep_label_find(ep, &sample->labels);
+    add_entry(ep, node, sample->kind, context, sample->count, sample->value);
+    if (sample->kind == EP_KIND_WAIT && sample->frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
+        add_entry(ep, node, EP_KIND_LOCK, context, sample->token, sample->value);
+    if (sample->kind == EP_KIND_ALLOC && ep_live) {
+        const struct ep_live_stack stack = {node, sample->labels.tags, sample->count, sample->value};
+        ep_live->bind(ep, sample->token, &stack);
+    }
+    ep_count(ep, EP_COUNT_EXACT + sample->quality, 1);
+    if (sample->kind == EP_KIND_CPU) {
+        ep_count(ep, EP_COUNT_SAMPLES, 1);
+        ep_count(ep, EP_COUNT_WEIGHT_NS, sample->value);
+        add_snapshot(ep, node, sample);
+    }
+}
+
+void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value)
+{
+    const struct ep_label_key context = {.thread = ep_label_thread(ep, tid)};
+
+    add_entry(ep, root_node(ep, frame), kind, ep_label_find(ep, &context), 1, value);
+}
+
+/* CPU time is charged in whole periods. The residual CPU time of threads is kept as a balance, which may be negative.
+ * Whole periods of it go to [thread exit], so totals are right although a thread does not end with a sample. */
+static void add_residual(struct ep *ep, const struct ep_sample *rest)
+{
+    uint64_t period = ep->period_applied_ns, value = rest->value;
+
+    if (rest->end != EP_FRAME_NONE) {
+        ep_make_room(ep);
+        ep_collect_special(ep, rest->end, EP_KIND_CPU, rest->tid, value);
+        ep_count(ep, EP_COUNT_THREAD_EXIT_NS, value);
+        return;
+    }
+    ep->rest_balance_ns += (int64_t)value;
+    if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
+        return;
+    uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
+    ep->rest_balance_ns -= (int64_t)ns;
+    ep_add_special(ep, EP_FRAME_THREAD_EXIT, EP_KIND_CPU, 0, ns);
+    ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
+}
+
+void ep_collect_drain(struct ep *ep)
+{
+    struct ep_record record;
+    struct ep_sample sample;
+    uint64_t start_ns = ep_port_thread_cpu_ns();
+    unsigned i = 0;
+
+    atomic_store_explicit(&ep->rates.unseen, 0, memory_order_relaxed);
+    /* Bounded, so that handlers cannot keep this thread here for ever. */
+    for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
+        if (!ep_record_read(&record, &sample))
+            ep_lose(ep, EP_LOSS_DAMAGED, 1, 0);
+        else if (sample.rest)
+            add_residual(ep, &sample);
+        else
+            add_sample(ep, &sample);
+        ep_ring_pop(&ep->ring, &record);
+    }
+    ep_governor_drained(ep, i);
+    ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
+}

@@ -1,0 +1,240 @@
+/*
+ * Ends an interval: the tree becomes one message or more in the outbox.
+ *
+ *   ep_collect_finish -> finish -> encode_all -> encode_some -> ep_encode_compact, ep_message_put
+ *                               -> tree_empty
+ *
+ * If the outbox has no room the interval goes on, so a lost link costs resolution in time, but no samples.
+ */
+#include "core/collect/collect.h"
+#include "core/encode/encode.h"
+#include "core/profile/fold.h"
+
+#include <string.h>
+
+#define RESTART_ROOM 512u /* of the outbox, for parts of a dictionary */
+
+void ep_segment_rename(struct ep *ep)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared = false;
+    do
+        ep_port_random(&ep->segment, sizeof ep->segment);
+    while (ep->segment == 0);
+    ep->sequence = 0;
+}
+
+void ep_segment_begin(struct ep *ep)
+{
+    ep_segment_rename(ep);
+    ep->nodes_declared = 1;
+    memset(ep->tags_declared, 0, sizeof ep->tags_declared);
+}
+
+static void modules_note(struct ep *ep)
+{
+    unsigned count = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        ep->unwinder.modules.slot[i].declared |= ep->unwinder.modules.slot[i].wanted;
+}
+
+const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, bool hold)
+{
+    uint64_t unix_ns = encoding->unix_minus_uptime_ns;
+    struct ep_box_header header = {
+        .size = size,
+        .sequence = ep->sequence++,
+        .segment = ep->segment,
+        .cpu_ns = encoding->sums.value[EP_KIND_CPU],
+        .lost_ns = encoding->sums.lost_ns,
+        .samples = ep_sums_samples(&encoding->sums),
+        .end_ns = encoding->end_ns,
+        .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
+        .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
+    };
+
+    modules_note(ep);
+    ep_count(ep, EP_COUNT_MESSAGES, 1);
+    ep_count(ep, EP_COUNT_MESSAGE_BYTES, size);
+    const struct ep_box_header *put = ep_outbox_put(&ep->outbox, &header, hold);
+    ep_port_wake(&ep->deliver_event);
+    return put;
+}
+
+/* The first node with something to encode. A message of the nodes before it would be empty. */
+static unsigned first_pending(const struct ep *ep)
+{
+    const struct ep_tree *tree = &ep->tree;
+    unsigned id = 1, end = ep->nodes_declared < tree->nodes ? ep->nodes_declared : tree->nodes - 1;
+
+    while (id < end && !ep_tree_has_data(tree, id))
+        id++;
+    return id;
+}
+
+/* Encodes one message: the whole tree, or as many nodes as fit into an empty outbox or the largest message. Returns the
+ * first node not encoded, or 0 if there is no room now. */
+static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool last)
+{
+    bool was_empty = ep_outbox_empty(&ep->outbox);
+    unsigned low = first_pending(ep);
+
+    encoding->segment = ep->segment;
+    encoding->sequence = ep->sequence;
+    encoding->nodes_declared = ep->nodes_declared;
+    encoding->size = ep_outbox_room(&ep->outbox, &encoding->data);
+    if (!was_empty)
+        encoding->size -= encoding->size < RESTART_ROOM ? encoding->size : RESTART_ROOM;
+    if (encoding->size >= ep->message_bytes) {
+        encoding->size = ep->message_bytes;
+        was_empty = true; /* an empty outbox would have no more room */
+    }
+    for (encoding->limit = ep->tree.nodes; encoding->limit > low; encoding->limit = low + (encoding->limit - low) / 2) {
+        bool whole = encoding->limit == ep->tree.nodes;
+        encoding->more = ep->interval_open || !whole;
+        encoding->last = last && whole;
+        ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
+        int32_t size = ep_encode_compact(ep, encoding);
+        if (size > 0) {
+            (void)ep_message_put(ep, encoding, (uint32_t)size, false);
+            return encoding->limit;
+        }
+        if (!was_empty)
+            return 0;
+    }
+    encoding->limit = ep->tree.nodes;
+    ep_tree_sum(&ep->tree, encoding->limit, &encoding->sums);
+    ep_lose(ep, EP_LOSS_TOO_LARGE, ep_sums_samples(&encoding->sums),
+            encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
+    ep->tree.full = true; /* its dictionary cannot be sent either: the segment ends here */
+    return ep->tree.nodes;
+}
+
+/* Notes what the segment's dictionary contains now. */
+static void note_declared(struct ep *ep, unsigned reached)
+{
+    if (ep->nodes_declared < reached)
+        ep->nodes_declared = reached;
+    for (unsigned i = 1; i < ep->labels.count; i++) {
+        unsigned set = ep->labels.key[i].tags;
+        ep->tags_declared[set / 32] |= 1u << (set % 32);
+    }
+}
+
+/* Removes the stacks that were not sampled lately. */
+static void nodes_clear(struct ep *ep)
+{
+    struct ep_tree *tree = &ep->tree;
+
+    if (ep_live) {
+        ep_live->clear_tree(ep);
+        return;
+    }
+    ep_tree_unmark(tree);
+    if (ep_tree_mark_used(tree) > tree->node_capacity / 2) {
+        ep_tree_clear(tree);
+        return;
+    }
+    ep_tree_keep(tree);
+    ep_tree_clear_entries(tree);
+}
+
+/* Empties the tree for the next profile. */
+static void tree_empty(struct ep *ep, uint64_t now)
+{
+    if (ep->tree.full) {
+        nodes_clear(ep);
+        ep_segment_begin(ep);
+    } else {
+        ep_tree_clear_entries(&ep->tree);
+    }
+    ep->path.depth = 0;
+    ep_labels_clear(ep);
+    ep->interval_start_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns + 1; /* no two have one start */
+    ep->detail = EP_DETAIL_ALL;
+    ep->depth_limit = EP_MAX_DEPTH;
+}
+
+void ep_collect_discard(struct ep *ep)
+{
+    ep->tree.full |= ep_tree_nodes_are_low(&ep->tree);
+    tree_empty(ep, ep_port_uptime_ns());
+}
+
+/* Encodes the whole tree. False: no room now. */
+static bool encode_all(struct ep *ep, struct ep_encoding *encoding, bool last)
+{
+    for (unsigned reached = 0; reached < ep->tree.nodes;) {
+        reached = encode_some(ep, encoding, last);
+        if (reached == 0)
+            return false;
+        ep_tree_zero_entries(&ep->tree, reached, EP_KINDS_ALL);
+        note_declared(ep, reached);
+    }
+    return true;
+}
+
+static bool finish(struct ep *ep, bool last)
+{
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    struct ep_sums sums;
+    struct ep_encoding encoding = {.tree = &ep->tree,
+                                   .labels = &ep->labels,
+                                   .table = &ep->unwinder.modules,
+                                   .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
+                                   .tags = &ep->tags,
+                                   .tags_declared = ep->tags_declared,
+                                   .kinds = EP_KINDS_ALL,
+                                   .start_ns = ep->interval_start_ns,
+                                   .end_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns,
+                                   .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
+
+    if (!ep->transport)
+        return true;
+    ep_restart_round(ep);
+    if (atomic_exchange(&ep->stale_segment, 0) == ep->segment)
+        ep_segment_begin(ep);
+    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    if (!sums.kinds && !(last && ep->sequence > 0) && !(ep->interval_promised && !ep->interval_open)) {
+        ep->interval_start_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns;
+        return true;
+    }
+    if (!encode_all(ep, &encoding, last || ep->tree.full)) {
+        if (!atomic_exchange(&ep->encode_pending, true))
+            ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
+        return false;
+    }
+    tree_empty(ep, now);
+    ep->interval_promised = ep->interval_open;
+    atomic_store(&ep->encode_pending, false);
+    return true;
+}
+
+bool ep_collect_held(const struct ep *ep)
+{
+    return ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
+}
+
+void ep_collect_early(struct ep *ep)
+{
+    ep->tree.full |= ep_tree_nodes_are_low(&ep->tree);
+    ep->interval_open = ep->config.encoder != NULL;
+    if (finish(ep, false))
+        ep_count(ep, EP_COUNT_EARLY, 1);
+    ep->interval_open = false;
+}
+
+bool ep_collect_finish(struct ep *ep, bool last)
+{
+    if (ep->transport && ep_live)
+        ep_live->charge(ep);
+    if (ep->transport && ep_heap_charge)
+        ep_heap_charge(ep);
+    bool done = finish(ep, last);
+    if (done)
+        ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;
+    return done;
+}
