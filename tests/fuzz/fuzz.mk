@@ -87,8 +87,6 @@ fuzz-coverage: $(FUZZ_ARCHS:%=$(FUZZ_DIR)/coverage-%)  ## lines of the unwinders
 # The reader of records, on the simulated port: fuzz_sample.c describes the invariants.
 FUZZ_SAMPLE_SRC := tests/fuzz/fuzz_sample.c $(wildcard port/sim/*.c) $(CORE_SRC) $(TRANSPORT_SRC) $(GEN_SRC) \
                    $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
-$(call test,test-fuzz-sample,quick,300,shared,No kept$(comma) truncated or changed record makes the collect thread read outside of it$(comma) under ASan and UBSan.)
-$(call test,fuzz-sample,own,86400,alone,libFuzzer finds no record that breaks the reader of records.)
 .PHONY: test-fuzz-sample fuzz-sample
 test-fuzz-sample: $(UT_DIR)/asan/tests/fuzz/fuzz_sample.o $(UT_DIR)/asan/tests/transport/replay.o $(UT_DIR)/asan/core.a $(UT_DIR)/asan/sim.a
 	@mkdir -p $(FUZZ_DIR); $(CC) $(UT_asan) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lpthread -ldl -lresolv \
