@@ -108,29 +108,30 @@ include $(wildcard \
     tests/fuzz/fuzz.mk \
     tests/fuzz/parsers.mk \
     port/nativeaot/nativeaot.mk \
-    tests/stop/stop.mk \
-    tests/limits/limits.mk \
-    tests/e2e/e2e.mk \
-    tests/pull/pull.mk \
-    tests/conformance/conformance.mk \
-    tests/pushed/pushed.mk \
-    tests/docs/docs.mk \
-    tests/bench/bench.mk \
-    tests/qemu/qemu.mk \
-    tests/kernels/kernels.mk \
-    tests/signals/signals.mk \
-    tests/crash/crash.mk \
-    tests/incident/incident.mk \
-    tests/otel/otel.mk \
-    tests/foreign/foreign.mk \
-    tests/libc/libc.mk \
+    tests/linux/preload/preload.mk \
+    tests/linux/stop/stop.mk \
+    tests/linux/limits/limits.mk \
+    tests/linux/e2e/e2e.mk \
+    tests/linux/pull/pull.mk \
+    tests/linux/conformance/conformance.mk \
+    tests/linux/pushed/pushed.mk \
+    tests/linux/docs/docs.mk \
+    tests/long/bench/bench.mk \
+    tests/arm/qemu/qemu.mk \
+    tests/arm/kernels/kernels.mk \
+    tests/linux/signals/signals.mk \
+    tests/linux/crash/crash.mk \
+    tests/linux/incident/incident.mk \
+    tests/linux/otel/otel.mk \
+    tests/linux/foreign/foreign.mk \
+    tests/long/libc/libc.mk \
     port/nativeaot/musl.mk \
     tests/arm/arm.mk \
-    tests/aot10/aot10.mk \
+    tests/dotnet/aot10/aot10.mk \
     tools/package/install.mk \
-    tests/install/install.mk \
-    tests/spool/spool.mk \
-    tests/programs/programs.mk \
+    tests/linux/install/install.mk \
+    tests/linux/spool/spool.mk \
+    tests/long/programs/programs.mk \
     tools/package/package.mk \
     tests/host/host.mk)
 

@@ -1,4 +1,4 @@
-# The package's archives for musl: linux-musl-x64 and linux-musl-arm64, compiled with musl's headers (tests/libc/libc.mk), and a link
+# The package's archives for musl: linux-musl-x64 and linux-musl-arm64, compiled with musl's headers (tests/long/libc/libc.mk), and a link
 # test. `make nuget RIDS="... linux-musl-x64"` packs them.
 
 NA_MUSL_RID_x86_64  := linux-musl-x64
@@ -29,10 +29,10 @@ $(NA_BUILD)/native/linux-musl-arm64/libedgeprof.a: FORCE
 .PHONY: test-nativeaot-musl test-nativeaot-musl-arm64
 test-nativeaot-musl: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory -s na-hooks-musl
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof $(BUILD)-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl
+	@tests/dotnet/hooks.sh $(BUILD)/edgeprof $(BUILD)-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl
 test-nativeaot-musl-arm64: $(BUILD)/edgeprof
 	@tools/build/setup.sh cross
 	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-hooks-musl
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl-aarch64 \
+	@tests/dotnet/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64-musl/nativeaot/hooks $(NA_BUILD)/hooks-work/musl-aarch64 \
 	    qemu-aarch64 -L build/deps/arm64
 endif

@@ -143,16 +143,16 @@ print-csample:
 demo:                           ## profile the sample service and show its flame graph; DEMO_SECONDS=15 ends by itself
 	@MAKE="$(MAKE)" BUILD=$(BUILD) port/nativeaot/demo.sh
 
-# ---- exactness, by single-stepping: tests/shadow/shadow.h ----
+# ---- exactness, by single-stepping: tests/arm/shadow/shadow.h ----
 
-SHADOW_BUILD  := $(BUILD)/tests/shadow
-SHADOW_SRC    := $(filter-out %_aarch64.c,$(wildcard tests/shadow/*.c))
-SHADOW_OBJ    := $(patsubst tests/shadow/%.c,$(SHADOW_BUILD)/%.o,$(filter-out %/variety.c,$(SHADOW_SRC)))
+SHADOW_BUILD  := $(BUILD)/tests/arm/shadow
+SHADOW_SRC    := $(filter-out %_aarch64.c,$(wildcard tests/arm/shadow/*.c))
+SHADOW_OBJ    := $(patsubst tests/arm/shadow/%.c,$(SHADOW_BUILD)/%.o,$(filter-out %/variety.c,$(SHADOW_SRC)))
 SHADOW_C      := $(SHADOW_BUILD)/shadow-c
 SHADOW_AOT    := $(call na_published,Shadow)
 SHADOW_CFLAGS := -std=c11 -O2 -g -fPIC $(WARNINGS)
 
-$(SHADOW_BUILD)/%.o: tests/shadow/%.c $(wildcard tests/shadow/*.h) core/sample/profiler.h port/nativeaot/nativeaot.mk
+$(SHADOW_BUILD)/%.o: tests/arm/shadow/%.c $(wildcard tests/arm/shadow/*.h) core/sample/profiler.h port/nativeaot/nativeaot.mk
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(SHADOW_CFLAGS) -c $< -o $@
 
@@ -166,24 +166,24 @@ $(SHADOW_BUILD)/libshadow.a: $(SHADOW_OBJ)
 $(SHADOW_C): $(SHADOW_BUILD)/variety.o $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
 	$(CC) -Wl,-z,lazy $^ $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
 
-$(SHADOW_AOT): $(wildcard tests/nativeaot/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Shadow \
+$(SHADOW_AOT): $(wildcard tests/dotnet/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
+	$(NA_PUBLISH) tests/dotnet/Shadow \
 	    -p:ShadowArchive=$(abspath $(SHADOW_BUILD)/libshadow.a) -p:CoreArchive=$(abspath $(EP_LIB))
 	@touch $@
 
 .PHONY: shadow-c shadow-aot test-shadow-c bench-shadow
 # $(call shadow_check,NAME,c or aot,PROGRAM,LEAST...): no wrong stack is marked as exact, and no value is below its
 # minimum
-shadow_check = tests/shadow/report.py $(SHADOW_BUILD)/places-$(2) $(3) --honest $(SHADOW_BUILD)/figures-$(2) \
+shadow_check = tests/arm/shadow/report.py $(SHADOW_BUILD)/places-$(2) $(3) --honest $(SHADOW_BUILD)/figures-$(2) \
     $(addprefix --need exact_steps_,$(4)) && echo "$(1): no wrong stack calls itself exact"
 
 shadow-c: $(SHADOW_C)
 	@$(SHADOW_C) core $(SHADOW_BUILD)/places-c >$(SHADOW_BUILD)/figures-c && cat $(SHADOW_BUILD)/figures-c
-	@tests/shadow/report.py $(SHADOW_BUILD)/places-c $(SHADOW_C) --top 25
+	@tests/arm/shadow/report.py $(SHADOW_BUILD)/places-c $(SHADOW_C) --top 25
 
 shadow-aot: $(SHADOW_AOT)
 	@$(SHADOW_AOT) core $(SHADOW_BUILD)/places-aot >$(SHADOW_BUILD)/figures-aot && cat $(SHADOW_BUILD)/figures-aot
-	@tests/shadow/report.py $(SHADOW_BUILD)/places-aot $(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg --top 25
+	@tests/arm/shadow/report.py $(SHADOW_BUILD)/places-aot $(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg --top 25
 
 # A counter-test: with frame pointers alone the check must fail.
 test-shadow-c: shadow-c
@@ -194,8 +194,8 @@ test-shadow-c: shadow-c
 NA_HOOKS := $(NA_BUILD)/hooks
 NA_HOOKS_WRAPS := RhpGcAlloc RhAllocateNewArray OnFirstChanceException RhThrowEx RhThrowHwEx RhRethrow \
     $(addprefix _ZN15GCToEEInterface,9SuspendEEE14SUSPEND_REASON 9RestartEEEb 11GcStartWorkEii 6GcDoneEi)
-$(NA_HOOKS): $(wildcard tests/nativeaot/hooks/*) $(NA_LIB)
-	$(CC) -I. -Icore -Itests/nativeaot/hooks -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS) -funwind-tables \
+$(NA_HOOKS): $(wildcard tests/dotnet/hooks/*) $(NA_LIB)
+	$(CC) -I. -Icore -Itests/dotnet/hooks -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS) -funwind-tables \
 	    $(filter %.c,$^) $(NA_LIB) $(EP_LDFLAGS) $(NA_HOOKS_WRAPS:%=-Wl,--wrap=%) $(BOARD_LDFLAGS) $(EP_LDLIBS) -o $@
 .PHONY: na-hooks test-nativeaot-hooks
 na-hooks: $(NA_HOOKS)
@@ -203,10 +203,10 @@ ifeq ($(BOARD),host)
 NA_QEMU_aarch64 := qemu-aarch64 -L /usr/aarch64-linux-gnu
 NA_QEMU_armhf   := qemu-arm -L /usr/arm-linux-gnueabihf
 test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof $(NA_HOOKS) $(NA_BUILD)/hooks-work
+	@tests/dotnet/hooks.sh $(BUILD)/edgeprof $(NA_HOOKS) $(NA_BUILD)/hooks-work
 	@for arch in aarch64 armhf; do $(MAKE) --no-print-directory -s BOARD=qemu-$$arch na-hooks || exit 1; done
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
-	@tests/nativeaot/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
+	@tests/dotnet/hooks.sh $(BUILD)/edgeprof build/qemu-aarch64/nativeaot/hooks $(NA_BUILD)/hooks-work/aarch64 $(NA_QEMU_aarch64)
+	@tests/dotnet/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
 .PHONY: bench-nativeaot-hooks
 bench-nativeaot-hooks: $(NA_HOOKS)
 	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) $(abspath $(NA_BUILD)/hooks-work/bench.profile)
@@ -215,13 +215,16 @@ endif
 
 # ---- tests that need .NET ----
 
-# $(1): a program of tests/nativeaot that uses only the package
-define na_program
-$(call na_published,$(1)): $(wildcard tests/nativeaot/$(1)/*) tests/nativeaot/Work.cs $(NA_SOURCE) $(NA_LIB)
-	$$(NA_PUBLISH) tests/nativeaot/$(1)
-	@touch $$@
-endef
-$(foreach program,Lifecycle Waits Heap Workload Kinds Incidents,$(eval $(call na_program,$(program))))
+# The programs with the package are one executable, which its name tells what to do: publishing costs most.
+NA_ONE   := Context Heap Incidents Kinds Lifecycle Native Published Waits Workload
+NA_ALL   := $(call na_published,Programs)
+NA_FILES := $(wildcard tests/dotnet/Programs/*) tests/dotnet/Work.cs $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE)
+na_one    = $(dir $(NA_ALL))$(1)
+$(NA_ALL): $(NA_FILES) $(NA_LIB)
+	$(NA_PUBLISH) tests/dotnet/Programs
+	@touch $@
+$(NA_ONE:%=$(dir $(NA_ALL))%): $(NA_ALL)
+	@ln -f $< $@
 
 # Background processes of a build, such as dotnet's, must not block the next one.
 test-build-lock:
@@ -230,10 +233,10 @@ test-build-lock:
 	    [ $$free = 0 ] || { echo "$@: what was left running has the lock" >&2; exit 1; }
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
-    test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-soak test-nativeaot-workload test-nativeaot-imports \
+    test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
-    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-versions test-nativeaot-async-arm64 test-hosting
+    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-arm64 test-hosting
 ifeq ($(NA_DOTNET),)
 $(NA_TESTS):
 	@echo "SKIPPED: there is no .NET SDK on PATH"
@@ -246,18 +249,13 @@ BENCHES += bench-shadow
 
 # ---- the package as its users see it ----
 
-NA_LIFECYCLE     := $(call na_published,Lifecycle)
-NA_LIFECYCLE_DLL := $(NA_BUILD)/Lifecycle/bin/Release/net9.0/$(NA_RID)/Lifecycle.dll
+NA_LIFECYCLE := $(call na_one,Lifecycle)
 
 # Tags and spans, compared with the program's own records.
-NA_CONTEXT := $(call na_published,Context)
-$(NA_CONTEXT): $(wildcard tests/nativeaot/Context/*) $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Context
-	@touch $@
-
+NA_CONTEXT := $(call na_one,Context)
 test-nativeaot-context: $(NA_CONTEXT) $(BUILD)/edgeprof
 	@for mode in tags spans otel sampler; do $(NA_CONTEXT) $$mode || exit 1; done
-	@tests/nativeaot/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
+	@tests/dotnet/labels.py $(BUILD)/edgeprof $(NA_CONTEXT) $(NA_BUILD)/labels
 
 .PHONY: bench-nativeaot-tags
 bench-nativeaot-tags: $(NA_CONTEXT)
@@ -266,32 +264,32 @@ BENCHES += bench-nativeaot-tags
 
 .PHONY: test-demo test-demo-c
 test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
-	@tests/nativeaot/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
-	@tests/nativeaot/lifecycle.sh --jit $(NA_LIFECYCLE_DLL) $(NA_BUILD)/lifecycle-jit
+	@tests/dotnet/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
+	@tests/dotnet/lifecycle.sh --jit $(NA_BUILD)/Programs/bin/Release/net9.0/$(NA_RID)/Programs.dll $(NA_BUILD)/lifecycle-jit
 
 test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/nativeaot/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
+	@tests/dotnet/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
 
 test-nativeaot-packages: nuget
-	@tests/nativeaot/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
+	@tests/dotnet/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
 
 # Projects of users in three languages: two here, all of them by name.
 test-nativeaot-consumers: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/nativeaot/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers fsharp-net9.0 library-net9.0
+	@tests/dotnet/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers fsharp-net9.0 library-net9.0
 test-nativeaot-consumers-wide: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/nativeaot/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers-wide
+	@tests/dotnet/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers-wide
 
 # What the package adds to a published program.
 NA_HELLO       := $(call na_published,Hello)
 NA_HELLO_PLAIN := $(NA_BUILD)/plain/Hello/bin/Release/net9.0/$(NA_RID)/publish/Hello
-NA_HELLO_FILES := $(wildcard tests/nativeaot/Hello/*) $(NA_PROPS)
+NA_HELLO_FILES := $(wildcard tests/dotnet/Hello/*) $(NA_PROPS)
 $(NA_HELLO): $(NA_HELLO_FILES) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Hello
+	$(NA_PUBLISH) tests/dotnet/Hello
 	@touch $@
 $(NA_HELLO_PLAIN): $(NA_HELLO_FILES)
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false tests/nativeaot/Hello
+	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false tests/dotnet/Hello
 	@touch $@
-na_growth = tests/nativeaot/growth.py --work $(NA_BUILD)/growth
+na_growth = tests/dotnet/growth.py --work $(NA_BUILD)/growth
 test-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN)
 	@$(na_growth) --package $(NA_NUPKG) --program sample $(NA_SAMPLE) $(NA_PLAIN) --most
 .PHONY: bench-nativeaot-growth
@@ -302,106 +300,102 @@ BENCHES += bench-nativeaot-growth
 # The Generic Host.
 NA_HOSTED     := $(call na_published,Hosting)
 NA_HOSTED_DLL := $(NA_BUILD)/Hosting/bin/Release/net9.0/$(NA_RID)/Hosting.dll
-$(NA_HOSTED): $(wildcard tests/nativeaot/Hosting/*) tests/nativeaot/Work.cs $(NA_HOSTING) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Hosting
+$(NA_HOSTED): $(wildcard tests/dotnet/Hosting/*) tests/dotnet/Work.cs $(NA_HOSTING) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) tests/dotnet/Hosting
 	@touch $@
 test-hosting: $(NA_HOSTED) $(NA_NUPKG_HOSTING) $(BUILD)/edgeprof
-	@tests/nativeaot/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) $(NA_BUILD)/hosting
+	@tests/dotnet/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) $(NA_BUILD)/hosting
 
 test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
-	@tests/nativeaot/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
+	@tests/dotnet/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
 
 # Locks, waits and a deadlock of managed code, compared with stopwatches.
-NA_WAITS := $(call na_published,Waits)
+NA_WAITS := $(call na_one,Waits)
 test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 	@rm -f $(NA_BUILD)/waits.ep
 	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
-	@tests/nativeaot/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
+	@tests/dotnet/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
 
 # Allocations, live heap, exceptions and collections of managed code, compared with the program's own counts.
-NA_HEAP := $(call na_published,Heap)
+NA_HEAP := $(call na_one,Heap)
 test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
-	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
+	@tests/dotnet/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/heap
 	@$(NA_HEAP) live
 	@$(NA_HEAP) retained
+	@tests/dotnet/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak 5
 .PHONY: bench-nativeaot-heap
 bench-nativeaot-heap: test-nativeaot-heap
 BENCHES += bench-nativeaot-heap
 
-# Native memory beside it: a program with EdgeProfNativeMemory=true, and the same without.
-NA_NATIVE := $(call na_published,Native)
+# Native memory beside it: the same executable with EdgeProfNativeMemory=true.
+NA_NATIVE := $(NA_BUILD)/native-memory/Programs/bin/Release/net9.0/$(NA_RID)/publish/Native
 NA_TAKER  := $(NA_BUILD)/libtaker.so
-$(NA_TAKER): tests/nativeaot/Native/taker.c
+$(NA_TAKER): tests/dotnet/Programs/taker.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARNINGS) $< -o $@
-$(NA_NATIVE) $(NA_NATIVE)-without &: $(wildcard tests/nativeaot/Native/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/nativeaot/Native && cp $(NA_NATIVE) $(NA_NATIVE)-without && cp $(NA_NATIVE).dbg $(NA_NATIVE)-without.dbg
-	$(NA_PUBLISH) -p:EdgeProfNativeMemory=true tests/nativeaot/Native
-	@touch $(NA_NATIVE) $(NA_NATIVE)-without
-test-nativeaot-native: $(NA_NATIVE) $(NA_NATIVE)-without $(NA_TAKER) $(BUILD)/edgeprof
-	@tests/nativeaot/native.py $(BUILD)/edgeprof $(NA_NATIVE) $(NA_NATIVE)-without $(NA_TAKER) $(NA_BUILD)/native_memory
-
-test-nativeaot-soak: $(NA_HEAP) $(BUILD)/edgeprof
-	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak 20
+$(NA_NATIVE): $(NA_FILES) $(NA_LIB)
+	$(NA_PUBLISH)native-memory/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfNativeMemory=true tests/dotnet/Programs
+	@ln -f $(@D)/Programs $@ && touch $@
+test-nativeaot-native: $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(BUILD)/edgeprof
+	@tests/dotnet/native.py $(BUILD)/edgeprof $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(NA_BUILD)/native_memory
 
 SECONDS := 600
 .PHONY: soak-gc
 soak-gc: $(NA_HEAP) $(BUILD)/edgeprof ## every kind at once under collections all the time, SECONDS=600
-	@tests/nativeaot/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak $(SECONDS)
+	@tests/dotnet/heap.py $(BUILD)/edgeprof $(NA_HEAP) $(NA_BUILD)/soak $(SECONDS)
 
 # Calls that signals could interrupt, with and without the profiler.
-NA_WORKLOAD := $(call na_published,Workload)
+NA_WORKLOAD := $(call na_one,Workload)
 NA_COUNTER  := $(NA_BUILD)/count_eintr.so
-$(NA_COUNTER): tests/nativeaot/count_eintr.c
+$(NA_COUNTER): tests/dotnet/count_eintr.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -fPIC -shared $(WARNINGS) $< -ldl -o $@
 test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
-	@tests/nativeaot/workload.py $^ $(NA_BUILD)/workload
+	@tests/dotnet/workload.py $^ $(NA_BUILD)/workload
 
 # The framework's native calls that may be wrapped, from the assemblies that publishing compiles.
 NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
 NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
-$(NA_IMPORTS): $(wildcard tests/nativeaot/Imports/*) $(NA_PROPS)
-	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ tests/nativeaot/Imports
+$(NA_IMPORTS): $(wildcard tests/dotnet/Imports/*) $(NA_PROPS)
+	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ tests/dotnet/Imports
 	@touch $@
 test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
 	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
 
 test-nativeaot-range:
-	@$(NA_LOCKED) tests/nativeaot/range.sh $(NA_BUILD)
+	@$(NA_LOCKED) tests/dotnet/range.sh $(NA_BUILD)
 
 # The same program for each .NET, and the arguments of its link. The publish is silent: no warning about the runtime.
 NA_DRIFT := $(NA_BUILD)/drift
-$(NA_DRIFT)/link-%: $(wildcard tests/nativeaot/Drift/*) tests/nativeaot/record_link.sh $(NA_SOURCE) $(NA_LIB)
+$(NA_DRIFT)/link-%: $(wildcard tests/dotnet/Drift/*) tests/dotnet/record_link.sh $(NA_SOURCE) $(NA_LIB)
 	@mkdir -p $(@D) && rm -rf $(NA_DRIFT)/Drift/bin/Release/net$*.0 # else nothing is linked
 	export LINK_RECORD=$(abspath $@) && $(NA_PUBLISH)drift/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) \
-	    -p:CppLinker=$(abspath tests/nativeaot/record_link.sh) -p:ForDotNet=$* tests/nativeaot/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
+	    -p:CppLinker=$(abspath tests/dotnet/record_link.sh) -p:ForDotNet=$* tests/dotnet/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@[ ! -s $@.log ] || { cat $@.log; exit 1; }
-na_drift = tests/nativeaot/drift.py --link $(NA_DRIFT)/link-$(1) --archive $(NA_LIB) --work $(NA_DRIFT)/work-$(1)
+na_drift = tests/dotnet/drift.py --link $(NA_DRIFT)/link-$(1) --archive $(NA_LIB) --work $(NA_DRIFT)/work-$(1)
 test-nativeaot-drift: $(NA_DRIFT)/link-9
 	@$(call na_drift,9) --cc "$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CODEGEN)"
-test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10
-	@$(call na_drift,8) --plain
-	@$(call na_drift,10) --plain
 
 # Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version.
-$(NA_BUILD)/async/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
+$(NA_BUILD)/async/interrupt.o: tests/dotnet/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
-$(NA_BUILD)/async/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
+$(NA_BUILD)/async/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
 	@mkdir -p $(@D)
-	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:ForDotNet=$* tests/nativeaot/Async
+	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:ForDotNet=$* tests/dotnet/Async
 	@touch $@
-na_async = tests/nativeaot/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
+na_async = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
 CAPTURES := 1000000
 .PHONY: soak-async
 test-nativeaot-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
 	@$(call na_async,9) 12000
-na_tasks = tests/nativeaot/tasks.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
+na_tasks = tests/dotnet/tasks.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
 test-nativeaot-tasks: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
 	@$(call na_tasks,9)
-test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
+test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10 $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
+	@$(call na_drift,8) --plain
+	@$(call na_drift,10) --plain
 	@$(call na_async,8) 6000
 	@$(call na_async,10) 6000
 	@$(call na_tasks,8)
@@ -409,41 +403,41 @@ test-nativeaot-async-versions: $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/don
 soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
 	@$(call na_async,9) $(CAPTURES)
 
-test-nativeaot-incident: $(call na_published,Incidents) $(BUILD)/edgeprof
-	@tests/incident/slow.py $(BUILD)/edgeprof $< --dotnet
+test-nativeaot-incident: $(call na_one,Incidents) $(BUILD)/edgeprof
+	@tests/linux/incident/slow.py $(BUILD)/edgeprof $< --dotnet
 
 # The same for arm64, in qemu-user. NA_ARM64_X: of .NET X, if the SDK's version has no packages for arm64.
 NA_ARM64   := $(NA_BUILD)/async-arm64
 NA_ARM64_9 := 9.0.23
-$(NA_ARM64)/interrupt.o: tests/nativeaot/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
+$(NA_ARM64)/interrupt.o: tests/dotnet/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
 	@mkdir -p $(@D)
 	aarch64-linux-gnu-gcc -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -c $< -o $@
-$(NA_ARM64)/%/done: $(wildcard tests/nativeaot/Async/*) $(NA_SOURCE) $(NA_BUILD)/native/linux-arm64/libedgeprof.a $(NA_ARM64)/interrupt.o
+$(NA_ARM64)/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_BUILD)/native/linux-arm64/libedgeprof.a $(NA_ARM64)/interrupt.o
 	@mkdir -p $(@D)
 	$(NA_LOCKED) dotnet publish -nologo -v quiet -p:EdgeProfBuild=$(abspath $(@D))/ -p:ForRuntime=linux-arm64 -p:ForDotNet=$* \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a) $(NA_ARM64_$*:%=-p:ForVersion=%) tests/nativeaot/Async
+	    -p:EdgeProfNativeLibrary=$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a) $(NA_ARM64_$*:%=-p:ForVersion=%) tests/dotnet/Async
 	@touch $@
-na_async_arm64 = tests/nativeaot/async.py $(BUILD)/edgeprof $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async \
+na_async_arm64 = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async \
     $(NA_ARM64)/$(1)/work $(2) 0.15 $(NA_QEMU_aarch64)
 test-nativeaot-async-arm64: $(NA_ARM64)/9/done $(NA_ARM64)/10/done $(BUILD)/edgeprof
 	@$(call na_async_arm64,9,6000)
 	@$(call na_async_arm64,10,6000)
 
 # A program with every kind, as seen by the server and by pprof's readers.
-NA_KINDS := $(call na_published,Kinds)
+NA_KINDS := $(call na_one,Kinds)
 test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
-	@tests/nativeaot/kinds.py $(BUILD)/edgeprof $(NA_KINDS) $(NA_BUILD)/kinds
+	@tests/dotnet/kinds.py $(BUILD)/edgeprof $(NA_KINDS) $(NA_BUILD)/kinds
 
 .PHONY: bench-nativeaot-governor
 test-nativeaot-control: $(NA_SAMPLE)
-	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/control
+	@tests/dotnet/control.py $(NA_SAMPLE) $(NA_BUILD)/control
 
 test-nativeaot-pull: $(NA_SAMPLE)
-	@tests/nativeaot/pull.py $(NA_SAMPLE) $(NA_BUILD)/pull
+	@tests/dotnet/pull.py $(NA_SAMPLE) $(NA_BUILD)/pull
 
 # Runs for three minutes, because the governor adapts slowly.
 bench-nativeaot-governor: $(NA_SAMPLE)
-	@tests/nativeaot/control.py $(NA_SAMPLE) $(NA_BUILD)/governor governor
+	@tests/dotnet/control.py $(NA_SAMPLE) $(NA_BUILD)/governor governor
 BENCHES += bench-nativeaot-governor
 endif
 
@@ -455,4 +449,4 @@ test-demo-c:
 # 15 seconds are 1,800 samples on a quiet machine; DEMO_SECONDS=60 for a busy one.
 .PHONY: test-demo-ten
 test-demo-ten:
-	@MAKE="$(MAKE)" tests/nativeaot/demo_runs.py 10 $(or $(DEMO_SECONDS),15)
+	@MAKE="$(MAKE)" tests/dotnet/demo_runs.py 10 $(or $(DEMO_SECONDS),15)

@@ -7,7 +7,7 @@ ARM_ILC     := tests/arm/ilc.sh
 ARM_DOTNET  := $(shell command -v dotnet)
 ARM_SERVICE := port/nativeaot/samples/SensorGateway
 ARM_RSP     := build/host/nativeaot/SensorGateway/obj/Release/net9.0/linux-x64/native/SensorGateway.ilc.rsp
-ARM_HEADERS := tests/arm/guest.h tests/shadow/shadow.h tests/shadow/step.h core/sample/profiler.h core/edgeprof/port.h port/linux/linux.h core/edgeprof/options.h
+ARM_HEADERS := tests/arm/guest.h tests/arm/shadow/shadow.h tests/arm/shadow/step.h core/sample/profiler.h core/edgeprof/port.h port/linux/linux.h core/edgeprof/options.h
 ARM_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
 # armhf's unwind tables are better than following the code; on aarch64 gcc always writes them.
 ARM_TABLES  := -funwind-tables
@@ -44,7 +44,7 @@ $(ARM_BUILD)/$(1)/%.o: tests/arm/%.c $(ARM_HEADERS) tests/arm/arm.mk
 $(ARM_BUILD)/$(1)/%.o: tests/arm/%.S tests/arm/arm.mk
 	@mkdir -p $$(@D)
 	$(ARM_CC_$(1)) -c $$< -o $$@
-$(ARM_BUILD)/$(1)/%.o: tests/shadow/%.c $(ARM_HEADERS) tests/arm/arm.mk
+$(ARM_BUILD)/$(1)/%.o: tests/arm/shadow/%.c $(ARM_HEADERS) tests/arm/arm.mk
 	@mkdir -p $$(@D)
 	$(ARM_CC_$(1)) $(ARM_CFLAGS) -c $$< -o $$@
 $(ARM_BUILD)/$(1)/program: $(addprefix $(ARM_BUILD)/$(1)/,$(addsuffix .o,program ask native variety walk_core walk_fp \
@@ -65,14 +65,14 @@ $(ARM_BUILD)/armhf/variety-arm.o: tests/arm/variety.c $(ARM_HEADERS) tests/arm/a
 ARM_NEED_aarch64 := --honest --need managed=99.9 --need c=99 --need libc=99 --least 20000
 ARM_NEED_armhf   := --honest --need managed=99.9 --need c=99 --need c_bare=99.8 --need libc=99.5 --need libgcc=99 --least 20000
 
-# The same pieces, dynamically linked, each many times under tests/shadow's stepper, which is a thousand times as fast;
+# The same pieces, dynamically linked, each many times under tests/arm/shadow's stepper, which is a thousand times as fast;
 # and once more with signed return addresses, the library's too.
 ARM_STEPPED := $(addsuffix .o,program-stepped ask native variety walk_core walk_fp shadow step_aarch64 switch_aarch64 \
     $(ARM_VARIETY_aarch64) $(ARM_ASM_aarch64))
 $(ARM_BUILD)/aarch64/program-stepped.o: tests/arm/program.c $(ARM_HEADERS) tests/arm/arm.mk
 	@mkdir -p $(@D)
 	$(ARM_CC_aarch64) $(ARM_CFLAGS) -DSHADOW=25 -c $< -o $@
-$(ARM_BUILD)/aarch64/%.o: tests/shadow/%.S tests/arm/arm.mk
+$(ARM_BUILD)/aarch64/%.o: tests/arm/shadow/%.S tests/arm/arm.mk
 	@mkdir -p $(@D)
 	$(ARM_CC_aarch64) -c $< -o $@
 $(ARM_BUILD)/aarch64/stepped: $(ARM_STEPPED:%=$(ARM_BUILD)/aarch64/%) $(ARM_BUILD)/zero-aarch64.o build/qemu-aarch64/libedgeprof.a
@@ -81,7 +81,7 @@ $(ARM_BUILD)/aarch64/stepped: $(ARM_STEPPED:%=$(ARM_BUILD)/aarch64/%) $(ARM_BUIL
 pac-lib:
 	@$(PAC_MAKE) lib
 $(PAC_BUILD)/libedgeprof.a: pac-lib ;
-$(ARM_BUILD)/aarch64-pac/stepped: $(wildcard tests/arm/*.c tests/shadow/*.[chS]) $(ARM_HEADERS) $(ARM_BUILD)/zero-aarch64.o $(PAC_BUILD)/libedgeprof.a
+$(ARM_BUILD)/aarch64-pac/stepped: $(wildcard tests/arm/*.c tests/arm/shadow/*.[chS]) $(ARM_HEADERS) $(ARM_BUILD)/zero-aarch64.o $(PAC_BUILD)/libedgeprof.a
 	@mkdir -p $(@D)
 	@$(MAKE) --no-print-directory -s ARM_BUILD=$(@D) ARM_CFLAGS='$(ARM_CFLAGS) -mbranch-protection=standard' $(ARM_STEPPED:%=$(@D)/aarch64/%)
 	$(ARM_CC_aarch64) -Wl,-z,lazy $(ARM_STEPPED:%=$(@D)/aarch64/%) $(ARM_BUILD)/zero-aarch64.o $(PAC_BUILD)/libedgeprof.a $(EP_LDFLAGS) $(EP_LDLIBS) -o $@
@@ -102,7 +102,7 @@ ARM_NEED_STEPPED := exact_steps_aarch64_pct=99.9 exact_steps_aarch64_runtime_pct
 # $(1): program, $(2): processor
 arm_stepped = qemu-aarch64 -cpu $(2) -L /usr/aarch64-linux-gnu $(1) core all "" $(1).places >$(1).figures || { cat $(1).figures; exit 1; }; \
     grep -E '^(steps|truth|frames)' $(1).figures; \
-    tests/shadow/report.py $(1).places $(1) --tools aarch64-linux-gnu- --sysroot /usr/aarch64-linux-gnu --honest $(1).figures \
+    tests/arm/shadow/report.py $(1).places $(1) --tools aarch64-linux-gnu- --sysroot /usr/aarch64-linux-gnu --honest $(1).figures \
 	$(addprefix --need ,$(ARM_NEED_STEPPED)) || exit 1; echo "$@: $(2): no wrong stack calls itself exact"
 test-arm-shadow-aarch64: $(ARM_BUILD)/aarch64/stepped
 	@$(call arm_stepped,$<,max)

@@ -6,14 +6,14 @@
  *   variety.c          pieces in C; zero/Work.cs: pieces in C#, compiled by ILC; native.c: what C# calls
  *   ask.c, ask-<arch>.S   where truth.py sends the program after each step, to hear what the unwinder says
  *
- * The walkers are those of tests/shadow. Nothing here is thread-safe: one thread is stepped.
+ * The walkers are those of tests/arm/shadow. Nothing here is thread-safe: one thread is stepped.
  */
 #ifndef GUEST_H
 #define GUEST_H
 
 #include <stdint.h>
 
-#include "tests/shadow/shadow.h"
+#include "tests/arm/shadow/shadow.h"
 
 /* Markers: truth.py steps from one to the other. */
 void step_begin(void);

@@ -2,7 +2,7 @@
  * See guest.h.   program [core|fp] [managed|c|all [PIECE [PLACES]]]
  *
  * Prints one line a piece: its name and its result. 1 when a result is wrong, 2 when the walker does not start.
- * With -DSHADOW=ROUNDS it steps itself (tests/shadow), each piece ROUNDS times; PLACES is for report.py.
+ * With -DSHADOW=ROUNDS it steps itself (tests/arm/shadow), each piece ROUNDS times; PLACES is for report.py.
  */
 #include "guest.h"
 

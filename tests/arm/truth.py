@@ -31,7 +31,7 @@ ARCHES = {
 }
 THUMB, IT_BITS = 1 << 5, 0x0600fc00
 READ = 256    # bytes that QEMU's gdbstub reads at once
-DEPTH = 1024  # SHADOW_DEPTH of tests/shadow/shadow.h
+DEPTH = 1024  # SHADOW_DEPTH of tests/arm/shadow/shadow.h
 SETJMPS = ("setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp")
 CONDITION = "(eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)?"
 CALL = re.compile(rf"(bl|blx){CONDITION}(\.n|\.w)?$|blr$")

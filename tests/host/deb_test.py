@@ -21,7 +21,7 @@ from harness import REPOSITORY, clean_environment
 pytestmark = pytest.mark.apart
 
 UNIT = "lib/systemd/system/edgeprof.service"
-EXAMPLE = REPOSITORY / "tests/install/example/device.c"
+EXAMPLE = REPOSITORY / "tests/linux/install/example/device.c"
 # Their libraries take minutes to compile with Debian's flags: test-tools-deb-arm asks for them.
 ARM = {"arm64": "qemu-aarch64", "armhf": "qemu-armhf"} if os.environ.get("DEB_ARM") else {}
 COMPRESSED = 4096  # dh_compress leaves smaller files alone

@@ -9,7 +9,7 @@ ROUNDS       ?=
 HOST_GO      := $(ET_TEST)/target-go
 HOST_QUICK   := $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE) $(PKG_MADE)
 HOST_ALL     := $(HOST_QUICK) $(ET_TEST)/merge_now $(ET_TEST)/fleet_clock.so $(ET_TEST)/fail_alloc.so $(ET_TSAN_DIR)/edgeprof $(HOST_GO) \
-                $(BUILD)/tests/pull/program
+                $(BUILD)/tests/linux/pull/program
 HOST_FILES    = $(if $(ONLY),$(ONLY:%=tests/host/%_test.py),tests/host)
 # $(1): more options
 host_session  = $(ET_RUN_ENV) $(PYTHON) -m pytest --build=$(BUILD) -n $(JOBS) --dist loadfile $(1) $(HOST_FILES)
@@ -49,7 +49,7 @@ bench-relay: $(BUILD)/edgeprof
 BENCH_STORE := $(BUILD)/bench/store_day $(BUILD)/bench/store_ingest $(BUILD)/bench/store_pprof
 .PHONY: bench-store
 BENCHES += bench-store
-$(BENCH_STORE): $(BUILD)/bench/%: tests/bench/%.c tests/host/host.mk $(filter-out $(ET_DIR)/cmd/main.o,$(ET_OBJ)) $(ET_GEN_OBJ)
+$(BENCH_STORE): $(BUILD)/bench/%: tests/long/bench/%.c tests/host/host.mk $(filter-out $(ET_DIR)/cmd/main.o,$(ET_OBJ)) $(ET_GEN_OBJ)
 	@mkdir -p $(@D)
 	@echo "  LD $@"; $(ET_CC) $(ET_CPPFLAGS) $(ET_CFLAGS) -o $@ $< $(filter %.o,$^) $(ET_LDLIBS)
 bench-store: $(BENCH_STORE)
@@ -66,4 +66,4 @@ bench-store-week: $(BUILD)/bench/store_day ## what a query of a week of 1,000 de
 BENCHES += bench-pprof
 bench-pprof: $(BUILD)/bench/store_pprof $(BUILD)/edgeprof
 	@set -e; db=$(BUILD)/bench/pprof.db; trap 'rm -f $$db*' EXIT; rm -f $$db*; $< take $$db; \
-	    $(PYTHON) tests/bench/ingest_pprof.py $(BUILD)/edgeprof $<
+	    $(PYTHON) tests/long/bench/ingest_pprof.py $(BUILD)/edgeprof $<

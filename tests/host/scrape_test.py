@@ -265,7 +265,7 @@ def test_own_endpoint(launch, build, folder, serve):
     """edgeprof's own pull endpoint, with a token."""
     where = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}:4041"  # it takes no port 0; nobody else is there
     environment = clean_environment(EDGEPROF_PULL=where, EDGEPROF_PULL_TOKEN=TOKEN, EDGEPROF_LEVEL="medium")
-    process = launch(build / "tests/pull/program", "300", env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = launch(build / "tests/linux/pull/program", "300", env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout.readline().strip() == "ready", "the program is there"
     with open(folder + "/pull-token", "w", encoding="utf-8") as file:
         file.write(TOKEN)

@@ -6,12 +6,12 @@
 #   tools/build/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
 #   tools/build/setup.sh cross              for the tests in QEMU: pinned cmocka; Debian's ARM kernels and musl, to
 #                                           build/deps/
-#   tools/build/setup.sh kernels            for tests/kernels: Debian's ARM kernels of other releases and with PREEMPT_RT, to
+#   tools/build/setup.sh kernels            for tests/arm/kernels: Debian's ARM kernels of other releases and with PREEMPT_RT, to
 #                                           build/deps/kernels/
 #   tools/build/setup.sh hz-kernels         the same kernel with CONFIG_HZ=100 and 1000, compiled from Debian's linux-source
 #   tools/build/setup.sh dotnet             only reports whether the .NET SDK is installed
 #   tools/build/setup.sh npm                the page's packages, as in its lock file
-#   tools/build/setup.sh aot10              for tests/aot10: Microsoft's library, as in its lock file, to build/deps/;
+#   tools/build/setup.sh aot10              for tests/dotnet/aot10: Microsoft's library, as in its lock file, to build/deps/;
 #                                           exit status 3: no registry served it
 #
 # NANOPB_DIR and MBEDTLS_DIR name unpacked source trees to use instead. Packages are installed as root or with sudo;
@@ -223,9 +223,9 @@ kernel_source() {
     scratch=
 }
 
-# hz_kernel NAME ARCH CROSS IMAGE HZ: build/deps/kernels/NAME-hzHZ, compiled with tests/kernels/common.config
+# hz_kernel NAME ARCH CROSS IMAGE HZ: build/deps/kernels/NAME-hzHZ, compiled with tests/arm/kernels/common.config
 hz_kernel() {
-    to=$deps/kernels/$1-hz$5 from=$root/tests/kernels/common.config out=$deps/kernels/out-$1
+    to=$deps/kernels/$1-hz$5 from=$root/tests/arm/kernels/common.config out=$deps/kernels/out-$1
     [ ! "$to" -nt "$from" ] || return 0
     kernel_source
     say "compiling Linux for $1 with CONFIG_HZ=$5 (some minutes)"
@@ -289,13 +289,13 @@ setup_npm() {
 
 # Several tests may want it at once: one fetches it. npm checks the hash.
 setup_aot10() {
-    from=$root/tests/aot10 to=$deps/aot10
+    from=$root/tests/dotnet/aot10 to=$deps/aot10
     mkdir -p "$deps"
     exec 9>"$deps/.aot10.lock"
     flock 9
     ! cmp -s "$from/package-lock.json" "$to/package-lock.json" || return 0
     command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
-    say "fetching Microsoft's library for tests/aot10 (npm ci)"
+    say "fetching Microsoft's library for tests/dotnet/aot10 (npm ci)"
     scratch=$(mktemp -d "$deps/.setup.XXXXXX")
     mkdir "$scratch/tree"
     cp "$from/package.json" "$from/package-lock.json" "$scratch/tree"

@@ -1,5 +1,5 @@
 # make install DESTDIR= PREFIX=/usr/local: headers, static and shared library, pkg-config and CMake files, for any
-# BOARD. tests/install/install.mk tests it.
+# BOARD. tests/linux/install/install.mk tests it.
 
 PREFIX     ?= /usr/local
 DESTDIR    ?=

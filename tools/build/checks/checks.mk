@@ -24,7 +24,7 @@ check-signal: $(EP_LIB)
 signal-check: check-signal  ## prove what the signal path calls and how much stack it needs
 
 # Two programs; their difference is the library's size in a program.
-$(WEIGH)-with $(WEIGH)-without &: tests/bench/weigh.c $(EP_LIB)
+$(WEIGH)-with $(WEIGH)-without &: tests/long/bench/weigh.c $(EP_LIB)
 	@mkdir -p $(@D)
 	@$(CC) -I. -Icore $(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) -Os -Wl,--gc-sections $< $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -o $(WEIGH)-with
 	@$(CC) -I. -Icore $(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without

@@ -1,4 +1,4 @@
-/* A real profile: the stacks of tests/bench/store_ingest.c under `edgeprof run`, 1.7 s of CPU time. */
+/* A real profile: the stacks of tests/long/bench/store_ingest.c under `edgeprof run`, 1.7 s of CPU time. */
 #ifndef SHAPE_STORE_INGEST_H
 #define SHAPE_STORE_INGEST_H
 

@@ -1,0 +1,31 @@
+# Test of `make install`: builds a program for a device against the installed files.
+
+# Installs, builds the example in four ways, and runs it: BOARD's compiler, cmake, pkg-config.
+.PHONY: check-install
+check-install:
+	@CC='$(CC)' EXEC='$(BOARD_EXEC)' SYSROOT='$(BOARD_SYSROOT)' ARCH='$(BOARD_ARCH)' \
+	    $(PYTHON) tests/linux/install/install_test.py $(BOARD) $(abspath $(INSTALL_DIR)/test) $(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))
+
+ifeq ($(BOARD),host)
+test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
+	@$(MAKE) --no-print-directory check-install
+	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< check-install; done
+endif
+
+ifeq ($(BOARD),host)
+SBOM := $(BUILD)/edgeprof.spdx.json
+.PHONY: sbom test-sbom
+sbom: $(SBOM)  ## what a build consists of, as SPDX 2.3 JSON
+$(SBOM): $(BUILD)/edgeprof tools/build/sbom.py tools/build/setup.sh tools/build/packages.txt tools/web/package-lock.json
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(PYTHON) tools/build/sbom.py $(EP_VERSION) $< >$@
+test-sbom: $(SBOM)
+	@SOURCE_DATE_EPOCH=$$(date -u -d "$$(sed -n 's/.*"created": "\(.*\)".*/\1/p' $<)" +%s) $(call host_test,sbom_test.py)
+endif
+
+# Two whole builds, and two of the packages.
+ifeq ($(BOARD),host)
+.PHONY: test-reproducible
+test-reproducible:
+	@tests/linux/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
+	    $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(BUILD)/install/libedgeprof.so.$(EP_VERSION) 'deb:$(DEB_DIR)/*.deb'
+endif

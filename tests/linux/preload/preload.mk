@@ -1,0 +1,58 @@
+# Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
+
+PRELOAD_DIR   := $(BUILD)/tests/linux/preload
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers)
+PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
+$(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) $< -o $@ -lpthread -ldl
+
+# The library linked in, also in a static program, and with musl, whose calloc() and realloc() call its malloc().
+PRELOAD_MEMORY := $(PRELOAD_DIR)/memory
+MEMORY_LINKED  := $(PRELOAD_MEMORY)_wrapped $(PRELOAD_MEMORY)_static
+MEMORY_MUSL    := $(if $(filter host,$(BOARD)),$(PRELOAD_MEMORY)_musl)
+MEMORY_SOURCES := tests/linux/preload/memory.c tests/linux/preload/memory_linked.c
+$(PRELOAD_MEMORY)_static: MEMORY_STATIC := -static
+$(MEMORY_LINKED): $(MEMORY_SOURCES) $(EP_LIB) port/linux/memory.opt port/linux/link.opt
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -I. $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(MEMORY_STATIC) $(EP_LDLIBS) -o $@ 2>&1 | { ! grep -vE "in function|statically linked applications"; }
+$(PRELOAD_MEMORY)_musl: $(MEMORY_SOURCES) $(BUILD)-musl/libedgeprof.a port/linux/memory.opt port/linux/link.opt
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -I. $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
+
+# It counts exactly what real programs allocate.
+MEMORY_EXACT := $(PRELOAD_DIR)/exact.so
+$(MEMORY_EXACT): tests/linux/preload/exact.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -std=gnu11 -O2 -g -fPIC -shared $(WARNINGS) $(BOARD_CFLAGS) $< -o $@ -ldl -lgcc_s
+
+.PHONY: test-preload-quick test-preload test-preload-memory test-preload-memory-seeds test-fork test-fork-postgres
+test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
+	@tests/linux/preload/steps.py $(abspath $(PRELOAD_LIB)) $<
+	@tests/linux/preload/exits.py $(abspath $(PRELOAD_LIB))
+test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
+	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
+	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
+	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets
+	@tests/linux/preload/ends.py $(BUILD)/edgeprof $(PRELOAD_DIR)/main_exits
+# Real programs, against a library that counts exactly, with $(1) seeds.
+memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
+MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
+test-preload-memory: $(MEMORY_ALL)
+	@tests/linux/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_work 2 $(MEMORY_LINKED) $(MEMORY_MUSL)
+	@tests/linux/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_programs
+	@tools/build/setup.sh apt build tools test programs
+	@$(call memory_exact,1)
+test-preload-memory-seeds: $(MEMORY_ALL)
+	@tests/linux/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_seeds 20
+	@tools/build/setup.sh apt build tools test programs
+	@$(call memory_exact,20)
+	@tests/linux/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_leak 1200 10000
+
+# Processes that are forked without exec.
+test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/linux/preload/fork.py $(BUILD)/edgeprof $< $(PRELOAD_DIR)/fork
+	@tests/linux/preload/nginx.py $(BUILD)/edgeprof $(PRELOAD_DIR)/nginx
+test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/linux/preload/postgres.py $(BUILD)/edgeprof
