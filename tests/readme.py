@@ -11,7 +11,7 @@ import sys
 import run
 
 # They have the name of a test, but run others or test a board.
-NO_TESTS = {"test-all", "test-long", "check-board", "check-install"}
+NO_TESTS = {"test-all", "test-long", "test-arm-exact", "check-board", "check-install"}
 
 HEAD = """# Tests
 
