@@ -17,65 +17,71 @@ UT_linux    := $(PORT_SRC)
 UT_help     := tests/unit/wire.c tests/unit/gunzip.c tests/unit/receiver.c
 UT_help_sim := tests/unit/account.c
 UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)) $(wildcard tests/linux/linux_*.c)
-UT_TESTS    := $(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES))))
-# It uses x86-64's register numbers.
-UT_TESTS    := $(if $(filter x86_64,$(BOARD_ARCH)),$(UT_TESTS),$(filter-out test_cfi,$(UT_TESTS)))
+# test_cfi uses x86-64's register numbers and the host's libdw; test_rates has statistics over many seeds, too slow in QEMU.
+UT_SOURCES  := $(if $(filter host/x86_64,$(BOARD)/$(BOARD_ARCH)),$(UT_SOURCES),$(filter-out %/test_cfi.c,$(UT_SOURCES)))
+UT_SOURCES  := $(if $(filter host,$(BOARD)),$(UT_SOURCES),$(filter-out %/test_rates.c,$(UT_SOURCES)))
 # A target of its own, because it takes minutes.
 UT_WEEK     := test_week
-UT_TESTS    := $(filter-out $(UT_WEEK),$(UT_TESTS))
+UT_TESTS    := $(filter-out $(UT_WEEK),$(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES)))))
 # By name only: the clock of perf events is on request, and depends on what the kernel and the machine permit.
 UT_PERF     := linux_perf
 UT_LINUX    := $(filter-out $(UT_PERF),$(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES)))))
+# Tests that include a source of the product, to reach its static functions, are programs of their own; the others are one.
+UT_ALONE    := $(filter $(UT_TESTS),$(notdir $(basename $(shell grep -lE '^.include ".*[.]c"' $(UT_SOURCES)))))
+UT_SUITES   := $(filter-out $(UT_ALONE),$(UT_TESTS))
+# Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
+UT_THREADED := test_ring test_outbox test_stats
 # $(1): a test; its source, without .c
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
-# Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
-UT_THREADED := $(filter test_ring test_outbox test_stats test_rules,$(UT_TESTS))
-UT_HEADERS  := $(wildcard core/*/*.h core/*/*/*.h port/sim/*.h port/linux/*.h transport/*.h tests/unit/*.h tests/unit/*/*.h tests/linux/*.h)
 
-UT_LIBS_test_cfi := -ldw -lelf
-UT_LIBS_test_stratum := -lm
-UT_LIBS_test_rates := -lm
+UT_LIBS_suites := $(if $(filter %/test_cfi.c,$(UT_SOURCES)),-ldw -lelf) -lm
 UT_LIBS_linux_crash := -Wl,--wrap=ep_port_crash_write,--wrap=ep_port_crash_sync
 UT_LIBS_linux_bias := -lm
 UT_LIBS_test_alloc_hooks := -lm
 
-# $(1): build
+# $(1): build, $(2): what is compiled for it. The build `plain` takes the objects of libedgeprof.a.
 define ut_way
-$(UT_DIR)/$(1)/%.o: %.c $(UT_HEADERS) tests/tests.mk | $(GEN_HDR)
+$(UT_DIR)/$(1)/%.o: %.c tests/tests.mk | $(GEN_HDR)
 	@mkdir -p $$(@D)
-	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $$(WARNINGS) $(UT_$(1)) -c $$< -o $$@
+	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $$(WARNINGS) $(UT_$(1)) $$(UT_MAIN) -MMD -MP -c $$< -o $$@
 $(UT_DIR)/$(1)/third/%.o: $(BUILD)/gen/%.c | $(GEN_HDR)
 	@mkdir -p $$(@D)
 	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $(UT_$(1)) -c $$< -o $$@
 $(UT_DIR)/$(1)/third/%.o: $(NANOPB_DIR)/%.c
 	@mkdir -p $$(@D)
 	$$(CC) $$(UT_CPPFLAGS) $(UT_BASE) $(UT_$(1)) -c $$< -o $$@
-$(UT_DIR)/$(1)/core.a: $(UT_core:%.c=$(UT_DIR)/$(1)/%.o) $(addprefix $(UT_DIR)/$(1)/third/,$(notdir $(UT_THIRD:.c=.o)))
-	@rm -f $$@
-	$$(AR) qcs $$@ $$^
-$(UT_DIR)/$(1)/sim.a: $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
-	@rm -f $$@
-	$$(AR) qcs $$@ $$^
-$(UT_DIR)/$(1)/linux.a: $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
-	@rm -f $$@
-	$$(AR) qcs $$@ $$^
+UT_OBJ_$(1)_core  := $(UT_core:%.c=$(UT_DIR)/$(1)/%.o) $(addprefix $(UT_DIR)/$(1)/third/,$(notdir $(UT_THIRD:.c=.o)))
+UT_OBJ_$(1)_linux := $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
+UT_OBJ_$(1)_sim   := $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
+$(foreach t,$(UT_SUITES),$(UT_DIR)/$(1)/$(call ut_source,$(t)).o): UT_MAIN = -Dmain=suite_$$(*F) -Wno-missing-prototypes
+$(UT_DIR)/$(1)/tests/unit/suites.o: UT_MAIN = -D'SUITES=$(foreach s,$(UT_SUITES),SUITE($(s)))'
 endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
+UT_OBJ_plain_core  := $(patsubst %.c,$(BUILD)/obj/%.o,$(UT_core)) $(THIRD_OBJ)
+UT_OBJ_plain_linux := $(UT_linux:%.c=$(BUILD)/obj/%.o)
+define ut_archive
+$(UT_DIR)/$(1)/$(2).a: $$(UT_OBJ_$(1)_$(2))
+	@mkdir -p $$(@D); rm -f $$@
+	$$(AR) qcs $$@ $$^
+endef
+$(foreach w,$(UT_WAYS),$(foreach a,core linux sim,$(eval $(call ut_archive,$(w),$(a)))))
+-include $(foreach w,$(UT_WAYS),$(wildcard $(UT_DIR)/$(w)/*/*.d $(UT_DIR)/$(w)/*/*/*.d $(UT_DIR)/$(w)/*/*/*/*.d))
 
 UT_HELP_test  := $(UT_help) $(UT_help_sim)
 UT_HELP_linux := $(UT_help)
 UT_PORT_test  := sim.a
 UT_PORT_linux := linux.a
 UT_OPTIONS_linux := $(EP_LDFLAGS) $(EP_LDLIBS)
-# $(1): build, $(2): test, $(3): test or linux
+# $(1): build, $(2): program, $(3): test or linux, $(4): sources of tests, without .c
 define ut_program
-$(UT_DIR)/$(1)/$(2): $(UT_DIR)/$(1)/$(call ut_source,$(2)).o $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_HELP_$(3))) \
+$(UT_DIR)/$(1)/$(2): $(4:%=$(UT_DIR)/$(1)/%.o) $(patsubst %.c,$(UT_DIR)/$(1)/%.o,$(UT_HELP_$(3))) \
     $(UT_DIR)/$(1)/core.a $(UT_DIR)/$(1)/$(UT_PORT_$(3))
 	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 	    $$(UT_OPTIONS_$(3)) -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_$(2))
 endef
-$(foreach w,$(UT_WAYS),$(foreach t,$(UT_TESTS) $(UT_WEEK),$(eval $(call ut_program,$(w),$(t),test))))
-$(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX) $(UT_PERF),$(eval $(call ut_program,$(w),$(t),linux))))
+$(foreach w,$(UT_WAYS),$(eval $(call ut_program,$(w),suites,test,tests/unit/suites $(foreach t,$(UT_SUITES),$(call ut_source,$(t))))))
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_ALONE) $(UT_WEEK),$(eval $(call ut_program,$(w),$(t),test,$(call ut_source,$(t))))))
+$(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX) $(UT_PERF),$(eval $(call ut_program,$(w),$(t),linux,$(call ut_source,$(t))))))
 # What linux_modules loads; no sanitizer looks into it.
 $(UT_DIR)/%/plugin.so: tests/linux/plugin.c tests/linux/plugin.h
 	@mkdir -p $(@D)
@@ -91,38 +97,21 @@ $(UT_DIR)/%.so: tests/linux/tracer.c tests/linux/tracer.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -g -fPIC $(BOARD_CFLAGS) $(WARNINGS) -O2 $(UT_TLS_$(patsubst tracer-%,%,$(notdir $*))) -shared -o $@ $<
 $(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_otel: | $(UT_TRACERS:%=$(UT_DIR)/$(w)/%)))
-# Tests that include a source file to test its static functions.
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_alloc_hooks.o): port/nativeaot/alloc_hooks.c port/nativeaot/runtime.h
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/capture/test_async_parents.o): port/nativeaot/async_parents.c port/nativeaot/runtime.h port/nativeaot/glue.h
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/deliver/test_managed_transport.o): port/nativeaot/managed_transport.c port/nativeaot/glue.h
-$(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_found.o): port/linux/found_stacks.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/linux/linux_blocks.o): port/linux/memory_blocks.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/data/test_ring_race.o): core/sample/ring.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_rules.o): core/unwind/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind.o): core/unwind/unwind.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_unwind_cached.o): core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_arm.o): core/unwind/code_arm.c core/unwind/path_arm.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_x86_64.o): core/unwind/code_x86_64.c core/unwind/path_x86_64.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_path_aarch64.o): core/unwind/path_aarch64.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_arm.o): core/unwind/code_arm.c core/unwind/noreturn_arm.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_aarch64.o): core/unwind/noreturn_aarch64.c
-$(UT_WAYS:%=$(UT_DIR)/%/tests/unit/unwind/test_noreturn_x86_64.o): core/unwind/code_x86_64.c core/unwind/noreturn_x86_64.c core/unwind/noreturn.c
-
 UT_RUN = @set -e; export $(UT_ENV); for t in $^; do echo "$$t"; $(BOARD_EXEC) $$t 2>&1; done; echo "$@: $(words $^) programs passed"
 UT_ENV := ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=halt_on_error=1
 
-test-unit: $(UT_TESTS:%=$(UT_DIR)/plain/%)
+test-unit: $(addprefix $(UT_DIR)/plain/,suites $(UT_ALONE))
 	$(UT_RUN)
 test-week-offline: $(UT_WEEK:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 test-unit-asan test-linux-asan test-unit-tsan: export UNIT_STEP := 5
-test-unit-asan: $(UT_TESTS:%=$(UT_DIR)/asan/%)
+test-unit-asan: $(addprefix $(UT_DIR)/asan/,suites $(UT_ALONE))
 	$(UT_RUN)
 # linux_alloc has its own allocator.
 test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
 	$(UT_RUN)
-test-unit-tsan: $(UT_THREADED:%=$(UT_DIR)/tsan/%) $(UT_DIR)/tsan/linux_threads $(UT_DIR)/tsan/linux_blocks
-	$(UT_RUN)
+test-unit-tsan: $(addprefix $(UT_DIR)/tsan/,suites test_rules linux_threads linux_blocks)
+	@set -e; export $(UT_ENV); $< $(UT_THREADED:%=-s %); for t in $(wordlist 2,9,$^); do $$t; done
 test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 test-perf-clock: $(UT_PERF:%=$(UT_DIR)/plain/%)

@@ -60,16 +60,15 @@ QEMU_NAME := $(BOARD:qemu-%=%)
 bench-board: $(EP_LIB) $(WEIGH)-with
 	@$(CHECK_SYMBOLS) --figure text_bytes_$(QEMU_NAME) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
 
-# The C tests, built by their own .mk files, with cmocka compiled for this board. Excluded: tests with host libraries
-# (libdw), and statistics over many seeds, which take a minute and a half. Tests of the Linux port need a real kernel:
+# The C tests, built by their own .mk files, with cmocka compiled for this board. Tests of the Linux port need a real kernel:
 # qemu-user cannot fork a program with threads, has few timers, reserves signals, and has its own code for signal
 # frames.
 CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
-QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,$(filter-out test_cfi test_rates,$(UT_TESTS))) $(UT_DIR)/template \
+QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,suites $(UT_ALONE)) $(UT_DIR)/template \
                $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop)
 QEMU_LINUX  := $(patsubst %,$(UT_DIR)/plain/%,$(UT_LINUX) $(UT_PERF))
-$(foreach t,$(UT_TESTS) $(UT_LINUX) $(UT_PERF),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
+$(foreach t,suites $(UT_ALONE) $(UT_LINUX) $(UT_PERF),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
 UT_CPPFLAGS          += -isystem $(CMOCKA_DIR)/include
 TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFLAGS)
 $(QEMU_SIM) $(QEMU_LINUX): | $(QEMU_CMOCKA)

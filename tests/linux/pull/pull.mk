@@ -32,7 +32,7 @@ $(PULL_DIR)/replay_request: tests/linux/pull/fuzz_request.c tests/transport/repl
 test-fuzz-request: $(PULL_DIR)/replay_request
 	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/linux/pull/corpus/*)
 
-$(PULL_DIR)/fuzz_request: $(PULL_FUZZ_SRC) $(UT_HEADERS)
+$(PULL_DIR)/fuzz_request: $(PULL_FUZZ_SRC)
 	@tools/build/setup.sh apt build demo test fuzz
 	@mkdir -p $(@D)
 	clang $(PULL_FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(PULL_FUZZ_SRC) $(PULL_FUZZ_LIBS) -o $@

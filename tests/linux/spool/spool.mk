@@ -34,8 +34,8 @@ spool-fuzz: $(SPOOL_DIR)/fuzz
 
 # Simulated, so the figures are the same on every machine.
 BENCHES += bench-spool
-bench-spool: $(UT_DIR)/plain/test_spool
-	@mkdir -p $(SPOOL_DIR); $< >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
+bench-spool: $(UT_DIR)/plain/suites
+	@mkdir -p $(SPOOL_DIR); $< -s test_spool >$(SPOOL_DIR)/bench.out 2>&1 || { cat $(SPOOL_DIR)/bench.out >&2; exit 1; }; grep '^figure' $(SPOOL_DIR)/bench.out
 
 # Ends, and is killed, while the server is away and while the spool is delivered.
 $(SPOOL_DIR)/graceful: tests/linux/spool/graceful.c core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
