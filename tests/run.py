@@ -2,7 +2,7 @@
 """Runs the tests of tests/tests.txt and prints one verdict a target. `make test`, `make test-all` and `make test-long` call it.
 
     run.py [--list FILE] [--make MAKE] [--tier quick|all|long] [--logs DIR] [--jobs N] [--strict] [--record FILE]
-           [--boards NAMES] [--seconds FILE] [NAME=VALUE...] [TARGET...]
+           [--boards NAMES] [--seconds FILE] [--tell SECONDS] [NAME=VALUE...] [TARGET...]
 
 It first builds the files that the targets need, in one make, so that no two targets build the same file. Then it runs
 the shared targets in parallel, the longest first, and the others one by one. A target over its timeout is killed with
@@ -10,7 +10,7 @@ all its processes. A target that failed runs once more at the end, with nothing 
 ratio can be off by chance. What fails again is a defect; what then passes is named in the summary. After more than
 AGAIN_MOST failures nothing runs again. A target is skipped when something that it needs is missing, or when its log has
 a line `SKIPPED: reason`. The exit status is 1 when a target failed or, with --strict, when a target was skipped
-although everything that it needs is there. --record writes the seconds to FILE.
+although everything that it needs is there. It says every 15 s what it does. --record writes the seconds to FILE.
 """
 import argparse
 import collections
@@ -38,6 +38,8 @@ NEEDS = {
     "root": (lambda: os.geteuid() == 0, "needs root"),
 }
 TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}
+# What make --trace says for each file that it makes.
+MADE = re.compile(r"^[^ :]+:\d+: (?:update )?target '", re.MULTILINE)
 AGAIN_MOST = 12
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
@@ -55,6 +57,7 @@ def parsed():
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--record", type=pathlib.Path)
     parser.add_argument("--seconds", type=pathlib.Path)
+    parser.add_argument("--tell", type=float, default=15, help="seconds without a line after which it says what it does")
     parser.add_argument("--boards", default="")
     parser.add_argument("words", nargs="*")
     return parser.parse_args()
@@ -70,11 +73,13 @@ class Runner:
         self.options = options
         self.variables = [word for word in options.words if "=" in word]
         self.make = [options.make, "--no-print-directory", *self.variables]
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.results = []
         self.unsteady = []  # failed, then passed
         self.running = set()  # process groups
         self.count = 0
+        self.doing = {}  # name: a function that says how far it is
+        self.said = time.monotonic()
         self.excused = set()  # skipped because something that they need is missing
 
     def chosen(self):
@@ -120,18 +125,39 @@ class Runner:
         if not files:
             return
         start, log = time.monotonic(), self.options.logs / f"{name}.log"
-        with open(log, "wb") as out:
-            process = subprocess.Popen([*self.make, "-k", f"-j{self.options.jobs}", "--output-sync=target", *variables, *files],
-                                       env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+        make = [*self.make, "-k", "--trace", *variables]
+        planned = subprocess.run([*make, "-n", *files], env=environment(), capture_output=True, text=True).stdout
+        total, made = sum(1 for _ in MADE.finditer(planned)), 0
+        with open(log, "w") as out:
+            process = subprocess.Popen([*make, f"-j{self.options.jobs}", "--output-sync=target", *files], env=environment(), text=True,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                        start_new_session=True)
             self.running.add(process.pid)
+            self.doing[name] = lambda: f"{name}: {made} of {max(made, total)} files"
+            for line in process.stdout:
+                out.write(line)
+                made += bool(MADE.search(line))
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             self.running.discard(process.pid)
-        print(f"{'ok' if status == 0 else 'FAILED':8} {name:28} {time.monotonic() - start:6.1f} s  "
-              f"CPU {used.ru_utime + used.ru_stime:6.1f} s  {len(files)} files", flush=True)
+            del self.doing[name]
+        self.say(f"{'ok' if status == 0 else 'FAILED':8} {name:28} {time.monotonic() - start:6.1f} s  "
+                 f"CPU {used.ru_utime + used.ru_stime:6.1f} s  {made} files")
         if status:  # the targets that need such a file fail, and say why
-            print(tail(log, 20), flush=True)
+            self.say(tail(log, 20))
+
+    def say(self, text):
+        with self.lock:
+            self.said = time.monotonic()
+            print(text, flush=True)
+
+    def tell(self):
+        """What is being done, when nothing else was said for a while."""
+        while True:
+            time.sleep(1)
+            doing = [what() for what in list(self.doing.values())]
+            if doing and time.monotonic() - self.said >= self.options.tell:
+                self.say(f"{'...':8} {', '.join(doing)}; {len(self.results)} of {self.count} tests done")
 
     # ---- one target ----
 
@@ -143,12 +169,14 @@ class Runner:
             process = subprocess.Popen([*self.make, f"-j{jobs}", test.name], env=environment(), stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=subprocess.STDOUT, start_new_session=True)
             self.running.add(process.pid)
+            self.doing[test.name] = lambda: f"{test.name} for {time.monotonic() - start:.0f} s"
             expired = threading.Event()
             late = threading.Timer(float(test.timeout), lambda: (expired.set(), kill(process.pid, GRACE)))
             late.start()
             _, status, used = os.wait4(process.pid, 0)
             late.cancel()
             self.running.discard(process.pid)
+            del self.doing[test.name]
             process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             kill(process.pid, 0)  # what it left behind; a good target may leave a build server, which others use
@@ -169,12 +197,13 @@ class Runner:
                 if result.verdict == "ok":
                     self.unsteady.append(result.name)
             self.results.append(result)
-            print(f"{result.verdict:8} {result.name:28} {result.seconds:6.1f} s  CPU {result.cpu:6.1f} s  {len(self.results)}/{self.count}"
-                  f"{'  ' + result.reason if result.reason else ''}", flush=True)
+            self.say(f"{result.verdict:8} {result.name:28} {result.seconds:6.1f} s  CPU {result.cpu:6.1f} s  {len(self.results)}/{self.count}"
+                     f"{'  ' + result.reason if result.reason else ''}")
             if result.verdict in ("FAILED", "TIMEOUT"):
-                print(tail(self.options.logs / f"{result.name}.log", 40), flush=True)
+                self.say(tail(self.options.logs / f"{result.name}.log", 40))
 
     def everything(self, tests):
+        threading.Thread(target=self.tell, daemon=True).start()
         for board in self.options.boards.split():  # first: what the host builds asks the boards' makes, too
             self.build(f"build-{board}", BOARD_GOALS, f"BOARD={board}")
         self.build("build", [test.name for test in tests])
@@ -188,7 +217,7 @@ class Runner:
         failed = {r.name for r in self.failed()}
         for test in tests if len(failed) <= AGAIN_MOST else []:
             if test.name in failed:
-                print(f"once more {test.name}, alone", flush=True)
+                self.say(f"once more {test.name}, alone")
                 self.run(test, 1 if test.mode == "shared" else self.options.jobs, again=True)
 
     def failed(self):

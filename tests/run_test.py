@@ -35,7 +35,7 @@ other  | quick | 60 | shared | -        | Claim | with a bar.
 bad    | all   | 60 | shared | -        | Claim.
 dry    | all   | 60 | shared | -        | Claim.
 net    | all   | 60 | shared | dotnet   | Claim.
-stuck  | all   | 1  | shared | -        | Claim.
+stuck  | all   | 3  | shared | -        | Claim.
 single | all   | 60 | alone  | -        | Claim.
 long   | long  | 60 | alone  | -        | Claim.
 shaky  | own   | 60 | shared | -        | Claim.
@@ -49,7 +49,7 @@ def expect(good, what, output=""):
 
 
 def runner(folder, *options):
-    done = subprocess.run([sys.executable, RUN, "--list", "tests.txt", "--logs", "build/logs", "--jobs", "2", *options], cwd=folder, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, RUN, "--list", "tests.txt", "--logs", "build/logs", "--jobs", "2", "--tell", "0.5", *options], cwd=folder, capture_output=True, text=True,
                           env={**os.environ, "PATH": "bin"})
     return done.returncode, done.stdout
 
@@ -74,11 +74,13 @@ def main():
     status, output = runner(folder, "--tier", "quick")
     expect(status == 0 and output.endswith("\n2 passed, 0 failed, 0 skipped\n"), "quick tier: two targets that wait for each other", output)
     expect((folder / "build/count").read_text() == "built\n", "what two targets need is built once")
+    expect(re.search(r"^ok +build .* 1 files$", output, re.M), "the files that are built are counted", output)
 
     status, output = runner(folder, "--tier", "all", "--record", "seconds")
     expect(status == 1 and output.endswith("\n3 passed, 2 failed, 2 skipped\n"), "all: each verdict", output)
+    expect(re.search(r"^\.\.\. +stuck for \d s.*; \d of 7 tests done$", output, re.M), "what runs is told", output)
     expect(re.search(r"^SKIPPED +net .* there is no .NET SDK on PATH$", output, re.M), "a target whose needs are missing is skipped", output)
-    expect(re.search(r"^TIMEOUT +stuck .* not finished after 1 s$", output, re.M), "a target over its timeout is a TIMEOUT", output)
+    expect(re.search(r"^TIMEOUT +stuck .* not finished after 3 s$", output, re.M), "a target over its timeout is a TIMEOUT", output)
     expect(re.search(r"^SKIPPED +dry .* nothing to drink$", output, re.M), "a skip has its reason", output)
     expect("    why it failed" in output and "    100\n" in output and "    40\n" not in output, "the log's end of a failed target is shown", output)
     expect("    [  FAILED  ] first" in output, "what further up says what failed is shown, too", output)

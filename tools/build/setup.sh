@@ -20,13 +20,36 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 deps=$root/build/deps
 scratch=
-trap 'test -z "$scratch" || rm -rf "$scratch"' EXIT
+ticker=
+trap 'quiet; test -z "$scratch" || rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
 say() { echo "setup: $*" >&2; }
 die() {
     echo "setup: error: $*" >&2
     exit 1
+}
+
+# telling WHAT: says every 15 s that it is still being done, until quiet
+telling() {
+    quiet
+    say "$1"
+    (
+        trap 'kill "$pause"; exit' TERM
+        waited=0
+        while :; do
+            sleep 15 >/dev/null 2>&1 9>&- &
+            pause=$!
+            wait "$pause"
+            waited=$((waited + 15))
+            say "$1: $waited s so far"
+        done
+    ) &
+    ticker=$!
+}
+quiet() {
+    [ -z "$ticker" ] || kill "$ticker" 2>/dev/null || true
+    ticker=
 }
 
 # ---- apt ----
@@ -65,10 +88,10 @@ setup_apt() {
     missing=$(absent $wanted | tr '\n' ' ')
     [ -n "$missing" ] || return 0
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || die "run as root or install sudo; missing packages: $missing"
-    say "installing Debian packages: $missing"
+    telling "installing $(echo "$missing" | wc -w) Debian packages: $missing"
     scratch=$(mktemp -d)
     apt_install && return 0
-    say "updating the package lists first"
+    telling "updating the package lists first"
     as_root apt-get update -q >"$scratch/update.log" 2>&1 || die "apt-get update: $(tail -n 1 "$scratch/update.log")"
     apt_install || die "apt-get install: $(grep '^E:' "$scratch/apt.log" | head -n 1)"
 }
@@ -118,7 +141,7 @@ fetch() {
 # pinned NAME TARBALL SHA256 FILE: build/deps/NAME, verified; FILE exists when it is complete
 pinned() {
     [ "$(cat "$deps/$1/.sha256" 2>/dev/null)" != "$3" ] || return 0
-    say "fetching $2"
+    telling "fetching $2"
     mkdir -p "$deps"
     scratch=$(mktemp -d "$deps/.setup.XXXXXX")
     for uri in $(debian_uris); do
@@ -134,6 +157,7 @@ pinned() {
     mv "$scratch/tree" "$deps/$1" 2>/dev/null || [ -f "$deps/$1/$4" ] || die "cannot write $deps/$1"
     rm -rf "$scratch"
     scratch=
+    quiet
     say "unpacked $2 to build/deps/$1"
 }
 
@@ -167,7 +191,7 @@ download() {
 # foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config, and musl's lib and usr; apt verifies signatures
 foreign() {
     [ ! -f "$deps/$1/vmlinuz" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
-    say "fetching $2 and musl for $1"
+    telling "fetching $2 and musl for $1"
     mkdir -p "$deps"
     download "$1" bookworm "$2" musl musl-dev || true
     mkdir "$scratch/tree"
@@ -186,7 +210,7 @@ foreign() {
 # kernel ARCHITECTURE SUITE PACKAGE NAME: build/deps/kernels/NAME. A release that has left the mirrors is left out.
 kernel() {
     [ ! -f "$deps/kernels/$4" ] || return 0
-    say "fetching $3 of $2 for $1"
+    telling "fetching $3 of $2 for $1"
     mkdir -p "$deps/kernels"
     download "$1" "$2" "$3" || true
     for package in "$scratch"/fetch/*.deb; do
@@ -213,7 +237,7 @@ setup_kernels() {
 kernel_source() {
     tree=$deps/kernels/source
     [ ! -f "$tree/Makefile" ] || return 0
-    say "fetching linux-source-6.1"
+    telling "fetching linux-source-6.1"
     mkdir -p "$deps/kernels"
     download "$(dpkg --print-architecture)" bookworm linux-source-6.1 || die "no Debian mirror of this system served linux-source-6.1"
     dpkg-deb --fsys-tarfile "$scratch"/fetch/*.deb | tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | xz -dc |
@@ -228,7 +252,7 @@ hz_kernel() {
     to=$deps/kernels/$1-hz$5 from=$root/tests/arm/kernels/common.config out=$deps/kernels/out-$1
     [ ! "$to" -nt "$from" ] || return 0
     kernel_source
-    say "compiling Linux for $1 with CONFIG_HZ=$5 (some minutes)"
+    telling "compiling Linux for $1 with CONFIG_HZ=$5"
     mkdir -p "$out"
     { cat "$from" && echo "CONFIG_HZ_$5=y"; } >"$out/wanted"
     set -- "$@" -s -C "$deps/kernels/source" "O=$out" "ARCH=$2" "CROSS_COMPILE=$3"
@@ -280,7 +304,7 @@ setup_npm() {
     [ -f "$lock" ] || return 0
     [ ! "$root/tools/web/node_modules/.package-lock.json" -nt "$lock" ] || return 0
     command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
-    say "installing the page's packages (npm ci)"
+    telling "installing the page's packages (npm ci)"
     scratch=$(mktemp -d)
     (cd "$root/tools/web" && npm ci --no-audit --no-fund --ignore-scripts) >"$scratch/npm.log" 2>&1 ||
         die "npm ci: $(grep -i err "$scratch/npm.log" | head -n 1)"
