@@ -12,9 +12,7 @@
 /* edgeprof's frames between a sample's leaf and a hook. */
 #define HOOK_DEPTH 12u
 
-const struct ep_live *ep_live;
 const struct ep_history *ep_history;
-void (*ep_heap_charge)(struct ep *ep);
 _Atomic(const struct ep_pull *) ep_pull;
 
 /* The node under the root for a special frame; the root for frame 0. */
@@ -238,10 +236,8 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
     add_entry(ep, node, sample->kind, context, sample->count, sample->value);
     if (sample->kind == EP_KIND_WAIT && sample->frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
         add_entry(ep, node, EP_KIND_LOCK, context, sample->token, sample->value);
-    if (sample->kind == EP_KIND_ALLOC && ep_live) {
-        const struct ep_live_stack stack = {node, sample->labels.tags, sample->count, sample->value};
-        ep_live->bind(ep, sample->token, &stack);
-    }
+    EP_EACH_FEATURE (at, added)
+        at.feature->added(ep, sample, node);
     ep_count(ep, EP_COUNT_EXACT + sample->quality, 1);
     if (sample->kind == EP_KIND_CPU) {
         ep_count(ep, EP_COUNT_SAMPLES, 1);

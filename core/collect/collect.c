@@ -50,8 +50,8 @@ static void collect_losses(struct ep *ep)
         if (!ep_is_of_history((enum ep_kind)kind))
             ep_add_special(ep, EP_FRAME_LOST_RING, (enum ep_kind)kind, 0, value);
         ep_rates_note(ep, (enum ep_kind)kind, value);
-        if (kind == EP_KIND_ALLOC && ep_live)
-            ep_live->miss(value);
+        EP_EACH_FEATURE (at, lost)
+            at.feature->lost(ep, (enum ep_kind)kind, value);
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
     unsigned lost = take(&ep->lost_samples);

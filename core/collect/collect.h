@@ -8,6 +8,7 @@
 #define EP_COLLECT_H
 
 #include "core/profile/encoding.h"
+#include "core/sample/feature.h"
 #include "core/sample/profiler.h"
 
 /* Records the thread's open wait as an event of kind EP_KIND_THREAD. False: it has no open wait. Context: collect. */
@@ -54,29 +55,6 @@ unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key);
 /* The thread's place in the names + 1, 0 if there is no room. Context: collect. */
 uint16_t ep_label_thread(struct ep *ep, uint32_t tid);
 void ep_labels_clear(struct ep *ep);
-
-struct ep_live_stack {
-    unsigned node, tags;
-    uint32_t count;
-    uint64_t value;
-};
-
-struct ep_live {
-    void (*begin)(void); /* stops following all objects; also init */
-    /* Assigns the stack and weight of the object at that place. token 0: the object is not followed. */
-    void (*bind)(struct ep *ep, uint32_t token, const struct ep_live_stack *stack);
-    void (*miss)(uint64_t value);              /* reports objects whose events were lost */
-    void (*charge)(struct ep *ep);             /* replaces the tree's EP_KIND_LIVE entries by the current objects */
-    void (*mark)(struct ep_tree *tree);        /* marks the stacks of followed objects, and no others */
-    void (*moved)(const struct ep_tree *tree); /* between ep_tree_fold() and ep_tree_folded() */
-    void (*clear_tree)(struct ep *ep);         /* like ep_tree_clear(), but keeps the stacks of followed objects */
-};
-/* NULL: no object is followed. Written before ep_start(). */
-extern const struct ep_live *ep_live;
-
-/* Replaces the tree's EP_KIND_HEAP entries by the current sizes (heap.c). NULL: no runtime reports any. Written
- * before ep_start(). Context: collect. */
-extern void (*ep_heap_charge)(struct ep *ep);
 
 /* Context: init. */
 void ep_governor_begin(struct ep *ep);
@@ -149,6 +127,9 @@ void ep_collect_discard(struct ep *ep);
 void ep_make_room(struct ep *ep);
 /* The start of the function at a linear address, as one, as far as its tables tell; else the same. Context: collect. */
 uint32_t ep_function_of(struct ep *ep, uint32_t frame);
+/* Marks the nodes that features refer to, and no others. While these are more than half of the tree, features give some
+ * up. Returns their number. Context: collect. */
+unsigned ep_collect_mark(struct ep *ep);
 /* The collect thread's body. Context: collect. */
 void ep_collect_thread(void);
 

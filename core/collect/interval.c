@@ -124,21 +124,23 @@ static void note_declared(struct ep *ep, unsigned reached)
     }
 }
 
-/* Removes the stacks that were not sampled lately. */
+/* Removes the stacks that no feature refers to or, if none does, that were not sampled lately. */
 static void nodes_clear(struct ep *ep)
 {
     struct ep_tree *tree = &ep->tree;
+    unsigned kept = ep_collect_mark(ep);
 
-    if (ep_live) {
-        ep_live->clear_tree(ep);
-        return;
-    }
-    ep_tree_unmark(tree);
-    if (ep_tree_mark_used(tree) > tree->node_capacity / 2) {
+    if (kept == 0)
+        kept = ep_tree_mark_used(tree);
+    if (kept > tree->node_capacity / 2) {
+        EP_EACH_FEATURE (at, tree_clear)
+            at.feature->tree_clear();
         ep_tree_clear(tree);
         return;
     }
     ep_tree_keep(tree);
+    EP_EACH_FEATURE (at, tree_moved)
+        at.feature->tree_moved(tree);
     ep_tree_clear_entries(tree);
 }
 
@@ -229,10 +231,9 @@ void ep_collect_early(struct ep *ep)
 
 bool ep_collect_finish(struct ep *ep, bool last)
 {
-    if (ep->transport && ep_live)
-        ep_live->charge(ep);
-    if (ep->transport && ep_heap_charge)
-        ep_heap_charge(ep);
+    if (ep->transport)
+        EP_EACH_FEATURE (at, gauges)
+            at.feature->gauges(ep);
     bool done = finish(ep, last);
     if (done)
         ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;

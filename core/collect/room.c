@@ -47,18 +47,38 @@ static uint32_t function_of(void *argument, uint32_t frame)
     return ep_function_of(argument, frame);
 }
 
+static bool features_thin(void)
+{
+    bool fewer = false;
+
+    EP_EACH_FEATURE (at, tree_thin)
+        fewer |= at.feature->tree_thin();
+    return fewer;
+}
+
+unsigned ep_collect_mark(struct ep *ep)
+{
+    unsigned marked;
+
+    do {
+        ep_tree_unmark(&ep->tree);
+        marked = 0;
+        EP_EACH_FEATURE (at, tree_mark)
+            marked += at.feature->tree_mark(&ep->tree);
+    } while (marked > ep->tree.node_capacity / 2 && features_thin());
+    return marked;
+}
+
 static void fold(struct ep *ep, unsigned depth)
 {
     struct ep_fold what = {.labels = ep->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
 
     if (ep->detail >= EP_DETAIL_ADDRESSES)
         what.frame = function_of, what.argument = ep;
-    ep_tree_unmark(&ep->tree);
-    if (ep_live)
-        ep_live->mark(&ep->tree);
+    (void)ep_collect_mark(ep);
     ep_tree_fold(&ep->tree, &what);
-    if (ep_live)
-        ep_live->moved(&ep->tree);
+    EP_EACH_FEATURE (at, tree_moved)
+        at.feature->tree_moved(&ep->tree);
     ep_tree_folded(&ep->tree, &what);
     ep->path.depth = 0;
     ep_labels_clear(ep);

@@ -268,8 +268,6 @@ int ep_start(const struct ep_config *config)
     ep->message_bytes = message_most();
     ep->started_ns = ep_port_uptime_ns();
     ep_labels_clear(ep);
-    if (ep_live)
-        ep_live->begin();
     while (ep->run == 0)
         ep_port_random(&ep->run, sizeof ep->run);
     ep->unwinder.hijack_stub = ep_port_hijack_stub();

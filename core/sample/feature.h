@@ -13,8 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <edgeprof/edgeprof.h>
+
 struct ep;
+struct ep_sample;
 struct ep_sent;
+struct ep_tree;
 
 /* The most features of a program. */
 #define EP_FEATURES 16u
@@ -34,6 +38,26 @@ struct ep_feature {
     void (*stop)(struct ep *ep, uint64_t deadline_ns);
     /* This process is the child of a fork(): no run goes on. */
     void (*forked)(void);
+
+    /* ---- samples. Context: collect ---- */
+
+    /* A sample is in the tree, at this node. */
+    void (*added)(struct ep *ep, const struct ep_sample *sample, unsigned node);
+    /* Events of a kind were lost before the collect thread saw them; `value` is their weight. */
+    void (*lost)(struct ep *ep, enum ep_kind kind, uint64_t value);
+    /* An interval or a view ends: replaces the tree's entries of kinds that are a state and no event. */
+    void (*gauges)(struct ep *ep);
+
+    /* ---- the life of the tree, for a feature that keeps numbers of nodes. Context: collect ---- */
+
+    /* Marks the nodes that the feature refers to, with ep_tree_mark(). Returns the number of nodes that it marked. */
+    unsigned (*tree_mark)(struct ep_tree *tree);
+    /* More than half of the nodes are marked: refers to fewer from now on. False: it cannot. */
+    bool (*tree_thin)(void);
+    /* The marked nodes have moved: tree->node[old].entry is the new number. */
+    void (*tree_moved)(const struct ep_tree *tree);
+    /* The tree becomes empty: refers to no node any more. */
+    void (*tree_clear)(void);
 
     /* ---- the way out. Context: deliver ---- */
 

@@ -244,10 +244,8 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
 /* Updates the gauges in the profiler's own tree. */
 static void charge_gauges(struct ep *ep)
 {
-    if (ep_live)
-        ep_live->charge(ep);
-    if (ep_heap_charge)
-        ep_heap_charge(ep);
+    EP_EACH_FEATURE (at, gauges)
+        at.feature->gauges(ep);
 }
 
 /* Copies the current gauges into `total`, replacing the old ones. */

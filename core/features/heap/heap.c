@@ -3,7 +3,7 @@
  * part is a stack of one or two frames. A gauge: each interval has the current sizes, so the profiles form a timeline.
  * Knows no specific runtime. A program without one does not link this file.
  *
- *   ep_heap_attach, then once an interval heap_charge -> the runtime's read
+ *   ep_heap_attach, then once an interval heap_gauges -> the runtime's read
  */
 #include "core/collect/collect.h"
 
@@ -18,7 +18,7 @@ static unsigned node_of(struct ep_tree *tree, const struct ep_heap_part *part)
     return node ? node : tree->truncated;
 }
 
-static void heap_charge(struct ep *ep)
+static void heap_gauges(struct ep *ep)
 {
     struct ep_heap_part part[EP_HEAP_PARTS];
     uint64_t total = 0;
@@ -35,6 +35,8 @@ static void heap_charge(struct ep *ep)
 
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]))
 {
+    static const struct ep_feature feature = {.name = "heap", .gauges = heap_gauges};
+
     heap_read = read;
-    ep_heap_charge = heap_charge;
+    (void)ep_feature_add(&feature); /* there are fewer features than places */
 }

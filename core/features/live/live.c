@@ -1,16 +1,17 @@
 /*
  * The live heap: follows sampled objects until they are freed, in tables that belong to the hooks. Only programs with
- * such a hook link this file: the collect thread calls it through ep_live, which ep_live_attach() sets.
+ * such a hook link this file: ep_live_attach() adds it to the features.
  *
  *   hook       ep_live_take, sets a weak reference, passes the place on as the token of ep_hook_event()
- *   collect    live_bind when the event's stack is in the tree -> live_make_room when the table gets full
- *   collect    live_charge when the interval ends: adds the remaining objects to the tree
- *   collect    live_clear_tree when the tree must be emptied: keeps the stacks of the remaining objects
+ *   collect    live_added when the event's stack is in the tree -> live_make_room when the table gets full
+ *   collect    live_gauges when the interval ends: adds the remaining objects to the tree
+ *   collect    live_mark, live_moved when the tree is emptied or folded: the stacks of the remaining objects stay
  *
  * A place is FREE, TAKEN (by a hook, its event is on its way) or HELD (by collect, which alone sets and ends this
  * state). A hook may reuse a HELD place whose object is gone.
  */
 #include "core/collect/collect.h"
+#include "core/sample/record.h"
 #include "core/sample/capture.h"
 
 #include <errno.h>
@@ -223,15 +224,17 @@ static void begin_table(struct table *live)
     live->unseen = live->allocated ? live->allocated() : UINT64_MAX;
 }
 
-static void live_begin(void)
+static void live_start(struct ep *ep)
 {
+    (void)ep;
     EACH(live) begin_table(live);
     missed = 0;
 }
 
-static void live_miss(uint64_t value)
+static void live_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 {
-    missed += value;
+    (void)ep;
+    missed += kind == EP_KIND_ALLOC ? value : 0;
 }
 
 /* The part of the lost weight that this object stands for: at most its own, so that no object gets a large weight. */
@@ -249,13 +252,16 @@ static bool live_is_wanted(const struct ep *ep)
     return (ep->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
 }
 
-static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack *stack)
+/* Assigns the stack and weight of the object at that place. token 0: the object is not followed. */
+static void live_added(struct ep *ep, const struct ep_sample *sample, unsigned node)
 {
-    if (token == 0 && !live_is_wanted(ep))
+    const uint32_t token = sample->token;
+
+    if (sample->kind != EP_KIND_ALLOC || (token == 0 && !live_is_wanted(ep)))
         return;
     if (token == 0) {
         ep_lose(ep, EP_LOSS_LIVE_FULL, 1, 0);
-        live_miss(stack->value);
+        missed += sample->value;
         return;
     }
     struct table *live = table_of(token);
@@ -269,15 +275,15 @@ static void live_bind(struct ep *ep, uint32_t token, const struct ep_live_stack 
     struct ep_live_place *place = place_of(token);
     if (atomic_load(&place->state) != TAKEN)
         return;
-    uint64_t stands_for = ep_stratum_advance(&live->stratum, stack->value + missed_share(stack->value), live->period);
+    uint64_t stands_for = ep_stratum_advance(&live->stratum, sample->value + missed_share(sample->value), live->period);
     if (!stands_for) {
         ep_live_drop(token);
         return;
     }
-    place->node = (uint16_t)stack->node;
-    place->tags = (uint16_t)stack->tags;
-    place->count = stack->count;
-    place->value = stack->value;
+    place->node = (uint16_t)node;
+    place->tags = (uint16_t)sample->labels.tags;
+    place->count = sample->count;
+    place->value = sample->value;
     set_weight(live, place, stands_for);
     live->held++;
     (void)atomic_fetch_sub(&live->taken, 1);
@@ -338,7 +344,7 @@ static void charge_places(struct ep *ep, struct table *live, uint64_t sum[2])
     }
 }
 
-static void live_charge(struct ep *ep)
+static void live_gauges(struct ep *ep)
 {
     uint64_t sum[2] = {0};
 
@@ -361,13 +367,11 @@ static void live_charge(struct ep *ep)
     atomic_store_explicit(&ep->kind_value[EP_KIND_LIVE], sum[1], memory_order_relaxed);
 }
 
-/* Marks the stacks of the followed objects. Returns the number of marked nodes. */
-static unsigned mark_stacks(struct ep_tree *tree)
+static unsigned live_mark(struct ep_tree *tree)
 {
     const struct ep_live_place *place;
     unsigned marked = 0;
 
-    ep_tree_unmark(tree);
     EACH(live)
     {
         for (unsigned at = 0; (place = next_held(live, &at)) != NULL;)
@@ -385,10 +389,12 @@ static struct table *fuller(void)
     return most;
 }
 
-static void live_mark(struct ep_tree *tree)
+static bool live_thin(void)
 {
-    while (held_in_all() && mark_stacks(tree) > tree->node_capacity / 2 && fuller()->period < LONGEST)
-        thin_table(fuller());
+    if (!held_in_all() || fuller()->period >= LONGEST)
+        return false;
+    thin_table(fuller());
+    return true;
 }
 
 static void live_moved(const struct ep_tree *tree)
@@ -402,31 +408,17 @@ static void live_moved(const struct ep_tree *tree)
     }
 }
 
-static void live_clear_tree(struct ep *ep)
-{
-    struct ep_tree *tree = &ep->tree;
-
-    live_mark(tree);
-    if (!held_in_all() || fuller()->period >= LONGEST) {
-        release_all();
-        ep_tree_clear(tree);
-        return;
-    }
-    ep_tree_keep(tree);
-    live_moved(tree);
-    ep_tree_clear_entries(tree);
-}
-
 int ep_live_attach(const struct ep_live_table *table)
 {
-    static const struct ep_live functions = {.begin = live_begin,
-                                             .bind = live_bind,
-                                             .miss = live_miss,
-                                             .charge = live_charge,
-                                             .mark = live_mark,
-                                             .moved = live_moved,
-                                             .clear_tree = live_clear_tree};
-
+    static const struct ep_feature feature = {.name = "live",
+                                              .start = live_start,
+                                              .added = live_added,
+                                              .lost = live_lost,
+                                              .gauges = live_gauges,
+                                              .tree_mark = live_mark,
+                                              .tree_thin = live_thin,
+                                              .tree_moved = live_moved,
+                                              .tree_clear = release_all};
     unsigned which = 0;
 
     if (table->places == 0 || (table->places & (table->places - 1)) != 0 || table->places > EP_LIVE_PLACES_MOST)
@@ -442,6 +434,6 @@ int ep_live_attach(const struct ep_live_table *table)
     live->in_use = table->in_use;
     atomic_store(&live->places, table->places);
     begin_table(live);
-    ep_live = &functions;
-    return (int)which;
+    const int error = ep_feature_add(&feature);
+    return error ? error : (int)which;
 }
