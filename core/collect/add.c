@@ -131,17 +131,16 @@ static unsigned own_in_module(const struct ep_module *own, const struct ep_sampl
  * the program. A frame of another module may be below a signal's, so the search ends there. */
 static unsigned own_in_hook(const struct ep *ep, const struct ep_sample *sample)
 {
-    const struct ep_waits *waits = atomic_load(&ep_waits);
     const struct ep_module *module =
-        waits && sample->depth ? ep_module_find(&ep->unwinder.modules, sample->stack[0]) : NULL;
+        EP_HAS_FEATURE(is_own) && sample->depth ? ep_module_find(&ep->unwinder.modules, sample->stack[0]) : NULL;
     unsigned own = 0;
 
     for (unsigned i = 0; module && i < HOOK_DEPTH && i < sample->depth; i++) {
         uintptr_t pc = sample->stack[i];
         if (!is_in(module, pc))
             break;
-        if (waits->is_hook(ep, pc))
-            own = i + 1;
+        EP_EACH_FEATURE (at, is_own)
+            own = at.feature->is_own(ep, pc) ? i + 1 : own;
     }
     return own;
 }
@@ -215,10 +214,19 @@ static bool is_wanted(const struct ep *ep, const struct ep_sample *sample)
            (sample->kind == EP_KIND_ALLOC && sample->token);
 }
 
+/* False: the sample is not wanted. */
+static bool classify(struct ep *ep, struct ep_sample *sample)
+{
+    bool in = true;
+
+    EP_EACH_FEATURE (at, classify)
+        in = in && at.feature->classify(ep, sample);
+    return in;
+}
+
 static void add_sample(struct ep *ep, struct ep_sample *sample)
 {
-    const struct ep_waits *waits = atomic_load(&ep_waits);
-    bool in = sample->frame != EP_FRAME_BY_CALLER || !waits || waits->classify(ep, sample);
+    bool in = sample->frame != EP_FRAME_BY_CALLER || classify(ep, sample);
 
     ep->frames += sample->depth;
     ep_rates_note(ep, sample->kind, sample->value);

@@ -104,6 +104,12 @@ static void scan(struct ep *ep, uint64_t now)
     ep->next_scan_ns = now + ep->scan_pause_ns;
 }
 
+void ep_collect_gather(struct ep *ep)
+{
+    EP_EACH_FEATURE (at, gather)
+        at.feature->gather(ep);
+}
+
 void ep_collect_round(struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
@@ -116,9 +122,8 @@ void ep_collect_round(struct ep *ep)
         atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
     }
     ep_level_apply(ep);
-    const struct ep_waits *waits = atomic_load(&ep_waits);
-    if (waits && (now >= ep->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping)))
-        waits->charge(ep);
+    if (now >= ep->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
+        ep_collect_gather(ep);
     ep_collect_drain(ep);
     const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
     if (snapshot)

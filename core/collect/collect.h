@@ -11,13 +11,6 @@
 #include "core/sample/feature.h"
 #include "core/sample/profiler.h"
 
-/* Records the thread's open wait as an event of kind EP_KIND_THREAD. False: it has no open wait. Context: collect. */
-bool ep_wait_take(struct ep *ep, uint32_t tid);
-
-/* Copies the thread's stack from at->sp on, as much as fits into the free part of the outbox, and makes *at refer to
- * the copy. False: no room now. Context: collect. */
-bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_registers *at);
-
 struct ep_snapshot {
     void (*round)(struct ep *ep);               /* collects the stacks available now */
     bool (*wants)(struct ep *ep, uint32_t tid); /* true: the dump has the stack of this CPU sample */
@@ -104,6 +97,8 @@ bool ep_is_of_history(enum ep_kind kind);
 /* One round of the collect thread: drains the ring, scans for modules and threads, ends the interval when it is due.
  * Context: collect. */
 void ep_collect_round(struct ep *ep);
+/* Records what is still open, such as waits. The ring has it then. Context: collect. */
+void ep_collect_gather(struct ep *ep);
 /* Moves the ring's records into the tree. Context: collect. */
 void ep_collect_drain(struct ep *ep);
 /* Adds one event without a stack. Context: collect. */

@@ -87,10 +87,9 @@ void ep_level_apply(struct ep *ep)
         return;
     ep->applied = applied;
     if (kinds && kinds != ep->kinds) { /* 0: stopping; records in the ring still count */
-        const struct ep_waits *waits = atomic_load(&ep_waits);
         ep->kinds = kinds;
-        if (waits)
-            waits->reconsider(ep);
+        EP_EACH_FEATURE (at, kinds_changed)
+            at.feature->kinds_changed(ep);
     }
     periods_store(ep, kinds);
     if (ep->timers_ns != before)

@@ -41,6 +41,14 @@ struct ep_feature {
 
     /* ---- samples. Context: collect ---- */
 
+    /* Enabled kinds have changed. */
+    void (*kinds_changed)(struct ep *ep);
+    /* An interval or a view ends: records what is still open, such as waits. */
+    void (*gather)(struct ep *ep);
+    /* Replaces EP_FRAME_BY_CALLER by the frame that the sample's callers decide. False: drops the sample. */
+    bool (*classify)(struct ep *ep, struct ep_sample *sample);
+    /* Returns true if pc is in a function of edgeprof that threads of the program call. */
+    bool (*is_own)(const struct ep *ep, uintptr_t pc);
     /* A sample is in the tree, at this node. */
     void (*added)(struct ep *ep, const struct ep_sample *sample, unsigned node);
     /* Events of a kind were lost before the collect thread saw them; `value` is their weight. */

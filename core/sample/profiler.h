@@ -291,20 +291,6 @@ static inline struct ep *ep_running(void)
 
 struct ep_sample;
 
-/* The collect thread's functions for waits. A program in which no thread waits does not link them. Context: collect. */
-struct ep_waits {
-    void (*charge)(struct ep *ep); /* records waits that are still open */
-    /* Replaces sample->frame, EP_FRAME_BY_CALLER, by the frame of the wait's class. False: ignore the sample. */
-    bool (*classify)(struct ep *ep, struct ep_sample *sample);
-    /* True if pc is in a hook, so that what it has called was edgeprof's work. */
-    bool (*is_hook)(const struct ep *ep, uintptr_t pc);
-    void (*reconsider)(struct ep *ep); /* call it after a change of kinds: forgets which waits were unwanted */
-};
-/* NULL: no thread has waited yet. */
-extern _Atomic(const struct ep_waits *) ep_waits;
-/* Implemented by core/features/waits/open_waits.c. */
-extern const struct ep_waits ep_open_waits;
-
 /* Makes it the running profiler; NULL: none runs. Context: init. */
 void ep_publish(struct ep *ep);
 

@@ -16,7 +16,6 @@ atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
 uint32_t ep_history_kinds;
 atomic_uint ep_history_alone;
 _Atomic(const char *) ep_kind_missing[EP_KINDS];
-_Atomic(const struct ep_waits *) ep_waits;
 static atomic_uint holders;
 
 void ep_publish(struct ep *ep)

@@ -70,4 +70,7 @@ static inline struct ep_hook_event ep_wait_event(const struct ep_waiting *waitin
                                   .context = &waiting->at};
 }
 
+/* The collect thread's side of waits (core/features/waits/). A program in which no thread waits does not link it. */
+extern const struct ep_feature ep_waits_feature;
+
 #endif

@@ -11,6 +11,7 @@
  *   ep_wait_end -> measure_wait -> weigh_wait -> record_wait -> learn_unwanted, ep_hook_event
  */
 #include "core/sample/waiting.h"
+#include "core/sample/feature.h"
 
 #include <string.h>
 
@@ -33,7 +34,7 @@ static __attribute__((noinline)) void claim_slot(struct ep_waiting *waiting)
     if (!ep)
         return;
     uint32_t tid = ep_port_bounds(&waiting->at);
-    atomic_store(&ep_waits, &ep_open_waits);
+    (void)ep_feature_add(&ep_waits_feature); /* there are fewer features than places */
     waiting->slot = 0;
     waiting->run = ep->run;
     waiting->accounted_ns = 0;

@@ -12,7 +12,7 @@ enum ep_special {
 #define EP_NAME_FRAME(identifier, number, name, meaning) EP_FRAME_##identifier = (number),
 #include "core/proto/names.def"
     EP_FRAME_SPECIALS,
-    EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_waits.classify finds out which [wait] it is */
+    EP_FRAME_BY_CALLER = 255, /* in records alone: struct ep_feature.classify finds out which [wait] it is */
     EP_FRAME_FIRST_ADDRESS = 256,
 };
 

@@ -10,6 +10,7 @@
  * A program that does not call ep_threads_dump() does not link this file, nor the port's functions that only it needs.
  */
 #include "core/collect/collect.h"
+#include "core/features/waits/waits.h"
 #include "core/sample/capture.h"
 
 #include <errno.h>

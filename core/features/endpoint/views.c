@@ -179,10 +179,8 @@ static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned c
 /* Adds values still on their way to the trees, so that they count as measured before this moment. */
 static void drain_pending(struct ep *ep, uint32_t kinds)
 {
-    const struct ep_waits *waits = atomic_load(&ep_waits);
-
-    if (waits && kinds & WAITS)
-        waits->charge(ep);
+    if (kinds & WAITS)
+        ep_collect_gather(ep);
     ep_collect_drain(ep);
 }
 

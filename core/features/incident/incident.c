@@ -181,10 +181,7 @@ static bool dump_is_pending(const struct ep *ep)
 /* What is still in the ring is of before. Open waits would be recorded when they end, or at the interval's end. */
 static void incident_freeze(struct ep *ep)
 {
-    const struct ep_waits *waits = atomic_load(&ep_waits);
-
-    if (waits)
-        waits->charge(ep);
+    ep_collect_gather(ep);
     ep_collect_drain(ep);
     ep_past_names();
     incident.phase = FROZEN;

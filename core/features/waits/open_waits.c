@@ -1,11 +1,13 @@
 /*
  * The collect thread's side of waits (core/sample/waits.c has the threads' side).
  *
- *   charge_all -> charge_wait -> read_note, ep_copy_stack, ep_capture_for     records open waits, once an interval
+ *   waits_gather -> charge_wait -> read_note, ep_copy_stack, ep_capture_for     records open waits, once an interval
  *   ep_wait_take -> the same                                                  for one thread, for a dump of all threads
  *   wait_classify                                                             finds the class of a .NET monitor's wait
  */
+#include "core/features/waits/waits.h"
 #include "core/collect/collect.h"
+#include "core/sample/feature.h"
 #include "core/sample/record.h"
 
 #include <string.h>
@@ -120,7 +122,7 @@ bool ep_wait_take(struct ep *ep, uint32_t tid)
     return true;
 }
 
-static void charge_all(struct ep *ep)
+static void waits_gather(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_MAX_THREADS; i++)
         charge_wait(ep, &ep->waiter[i], i + 1);
@@ -194,5 +196,8 @@ static bool wait_classify(struct ep *ep, struct ep_sample *sample)
     return wanted;
 }
 
-const struct ep_waits ep_open_waits = {
-    .charge = charge_all, .classify = wait_classify, .is_hook = is_hook, .reconsider = waits_reconsider};
+const struct ep_feature ep_waits_feature = {.name = "waits",
+                                            .kinds_changed = waits_reconsider,
+                                            .gather = waits_gather,
+                                            .classify = wait_classify,
+                                            .is_own = is_hook};
