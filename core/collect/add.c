@@ -1,7 +1,7 @@
 /*
  * Adds what the ring has to the tree: one record becomes one stack with its labels and value.
  *
- *   ep_collect_drain -> ep_record_read -> add_sample   -> mark_own, leaf_node, ep_label_find, add_entry
+ *   ep_collect_drain -> ep_record_read -> add_sample   -> mark_own, leaf_node, ep_label_find, ep_collect_add
  *                                      -> add_residual
  */
 #include "core/collect/collect.h"
@@ -182,7 +182,7 @@ static unsigned leaf_node(struct ep *ep, const struct ep_sample *sample)
     return node;
 }
 
-static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
     /* CPU time counts even if the kind is off by now: it is charged to its thread. */
     if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
@@ -190,18 +190,6 @@ static void add_entry(struct ep *ep, unsigned node, enum ep_kind kind, unsigned 
     if (!tree_add(ep, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
     ep_count_kind(ep, kind, count, value);
-}
-
-/* Adds the stack of a running thread to a dump of all threads. */
-static void add_snapshot(struct ep *ep, unsigned node, const struct ep_sample *sample)
-{
-    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
-    struct ep_label_key context = sample->labels;
-
-    if (!snapshot || !snapshot->wants(ep, sample->tid))
-        return;
-    context.thread = ep_label_thread(ep, sample->tid);
-    add_entry(ep, node, EP_KIND_THREAD, ep_label_find(ep, &context), 1, 1);
 }
 
 /* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
@@ -241,16 +229,15 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
     if (ep_history && ep_history->add(ep, sample, node))
         return;
     unsigned context = ep_label_find(ep, &sample->labels);
-    add_entry(ep, node, sample->kind, context, sample->count, sample->value);
+    ep_collect_add(ep, node, sample->kind, context, sample->count, sample->value);
     if (sample->kind == EP_KIND_WAIT && sample->frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
-        add_entry(ep, node, EP_KIND_LOCK, context, sample->token, sample->value);
+        ep_collect_add(ep, node, EP_KIND_LOCK, context, sample->token, sample->value);
     EP_EACH_FEATURE (at, added)
         at.feature->added(ep, sample, node);
     ep_count(ep, EP_COUNT_EXACT + sample->quality, 1);
     if (sample->kind == EP_KIND_CPU) {
         ep_count(ep, EP_COUNT_SAMPLES, 1);
         ep_count(ep, EP_COUNT_WEIGHT_NS, sample->value);
-        add_snapshot(ep, node, sample);
     }
 }
 
@@ -258,7 +245,7 @@ void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind,
 {
     const struct ep_label_key context = {.thread = ep_label_thread(ep, tid)};
 
-    add_entry(ep, root_node(ep, frame), kind, ep_label_find(ep, &context), 1, value);
+    ep_collect_add(ep, root_node(ep, frame), kind, ep_label_find(ep, &context), 1, value);
 }
 
 /* CPU time is charged in whole periods. The residual CPU time of threads is kept as a balance, which may be negative.

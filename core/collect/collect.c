@@ -125,12 +125,11 @@ void ep_collect_round(struct ep *ep)
     if (now >= ep->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
         ep_collect_gather(ep);
     ep_collect_drain(ep);
-    const struct ep_snapshot *snapshot = atomic_load(&ep->snapshot);
-    if (snapshot)
-        snapshot->round(ep);
     ep_restart_round(ep);
     collect_losses(ep);
     ep_rates_round(ep);
+    EP_EACH_FEATURE (at, round)
+        at.feature->round(ep, now);
     const struct ep_pull *pull = atomic_load(&ep_pull);
     if (pull)
         pull->round(ep);
@@ -160,8 +159,10 @@ static uint64_t until_next(const struct ep *ep)
         next = now + ep->interval_ns;
     if (ep->next_scan_ns < next)
         next = ep->next_scan_ns;
-    if (ep->snapshot_next_ns && ep->snapshot_next_ns < next)
-        next = ep->snapshot_next_ns;
+    EP_EACH_FEATURE (at, next) {
+        const uint64_t wanted = at.feature->next(ep);
+        next = wanted < next ? wanted : next;
+    }
     if (ep_history && *ep_history->next_ns < next)
         next = *ep_history->next_ns;
     return next > now ? next - now : 1;

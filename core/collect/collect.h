@@ -11,18 +11,6 @@
 #include "core/sample/feature.h"
 #include "core/sample/profiler.h"
 
-struct ep_snapshot {
-    void (*round)(struct ep *ep);               /* collects the stacks available now */
-    bool (*wants)(struct ep *ep, uint32_t tid); /* true: the dump has the stack of this CPU sample */
-};
-
-/* The receiver of a dump: the next message, the pull endpoint, or the history. */
-enum { EP_SNAPSHOT_PUSH = 1, EP_SNAPSHOT_PULL = 2, EP_SNAPSHOT_HISTORY = 4 };
-/* Requests a dump. The caller holds the profiler or is the collect thread. Context: any thread. */
-void ep_snapshot_ask(struct ep *ep, unsigned who);
-/* True if a dump for the pull endpoint is requested or in progress. Context: collect. */
-bool ep_snapshot_pending(const struct ep *ep);
-
 struct ep_pull {
     /* Called before a value is added to the profiler's tree, whose node it is. True: do not add it there. */
     bool (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
@@ -110,8 +98,10 @@ bool ep_collect_finish(struct ep *ep, bool last);
 /* Encodes what was measured so far, before the interval ends. Without gauges, which belong to its end. Context:
  * collect. */
 void ep_collect_early(struct ep *ep);
-/* True while a dump of all threads for the next message is in progress: it must be in one profile. Context: collect. */
+/* True while a feature holds the interval open. Context: collect. */
 bool ep_collect_held(const struct ep *ep);
+/* Adds a value to the tree and to the kind's totals, if the kind is enabled. Context: collect. */
+void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value);
 /* After the collect thread's end: counts as lost what threads have recorded since. False: nothing. Context: init. */
 bool ep_collect_abandon(struct ep *ep);
 /* Empties the tree without a message: profiles are pulled only. Context: collect. */

@@ -217,7 +217,10 @@ static bool finish(struct ep *ep, bool last)
 
 bool ep_collect_held(const struct ep *ep)
 {
-    return ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PUSH;
+    EP_EACH_FEATURE (at, holds)
+        if (at.feature->holds(ep))
+            return true;
+    return false;
 }
 
 void ep_collect_early(struct ep *ep)

@@ -39,10 +39,16 @@ struct ep_feature {
     /* This process is the child of a fork(): no run goes on. */
     void (*forked)(void);
 
-    /* ---- samples. Context: collect ---- */
+    /* ---- rounds and samples. Context: collect ---- */
 
     /* Enabled kinds have changed. */
     void (*kinds_changed)(struct ep *ep);
+    /* A round of the collect thread, after the ring was drained. */
+    void (*round)(struct ep *ep, uint64_t now_ns);
+    /* Returns the time (uptime) of the next round at the latest; UINT64_MAX: any. */
+    uint64_t (*next)(const struct ep *ep);
+    /* Returns true while the interval must not end: what the feature adds has to be in one profile. */
+    bool (*holds)(const struct ep *ep);
     /* An interval or a view ends: records what is still open, such as waits. */
     void (*gather)(struct ep *ep);
     /* Replaces EP_FRAME_BY_CALLER by the frame that the sample's callers decide. False: drops the sample. */

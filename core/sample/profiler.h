@@ -234,10 +234,6 @@ struct ep {
     unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
     struct ep_path path;
-    _Atomic(const struct ep_snapshot *) snapshot; /* NULL: none was requested yet */
-    atomic_uint snapshot_asked;                   /* EP_SNAPSHOT_PUSH, _PULL */
-    unsigned snapshot_for;                        /* the same, for the dump in progress */
-    uint64_t snapshot_next_ns;                    /* time of the next try; 0: no dump in progress */
     atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
     atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
     _Atomic uint64_t stale_segment;               /* must not go on; 0: none. Set by the deliver thread */

@@ -9,7 +9,9 @@
  *
  * A program that does not call ep_threads_dump() does not link this file, nor the port's functions that only it needs.
  */
+#include "core/features/dump/dump.h"
 #include "core/collect/collect.h"
+#include "core/sample/record.h"
 #include "core/features/waits/waits.h"
 #include "core/sample/capture.h"
 
@@ -18,6 +20,10 @@
 #define FIRST_LOOK_NS 5000000u
 #define MOST_NS       250000000u
 #define PULL_NS       2000000000u /* a client waits for the answer */
+
+static atomic_uint asked;  /* receivers: EP_SNAPSHOT_ */
+static unsigned receivers; /* of the dump in progress, or of the last one */
+static uint64_t next_ns;   /* time of the next try; 0: no dump in progress */
 
 /* Threads still without a stack. Used by the collect thread only. */
 static struct {
@@ -62,14 +68,14 @@ static bool capture_thread(struct ep *ep, uint32_t tid)
 }
 
 /* The history has a running thread's CPU samples anyway, and the profile nothing of the dump. */
-static bool only_history(const struct ep *ep)
+static bool only_history(void)
 {
-    return ep->snapshot_for == EP_SNAPSHOT_HISTORY;
+    return receivers == EP_SNAPSHOT_HISTORY;
 }
 
 static void record_missing(struct ep *ep, uint32_t tid)
 {
-    if (only_history(ep))
+    if (only_history())
         return;
     ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
     ep_collect_special(ep, EP_FRAME_NO_STACK, EP_KIND_THREAD, tid, 1);
@@ -95,7 +101,7 @@ static bool dump_wants(struct ep *ep, uint32_t tid)
         if (pending.tid[i] != tid)
             continue;
         pending.tid[i] = pending.tid[--pending.count];
-        return !only_history(ep);
+        return !only_history();
     }
     return false;
 }
@@ -118,10 +124,9 @@ static void dump_begin(struct ep *ep, uint64_t now)
 {
     pending.run = ep->run;
     pending.count = 0;
-    pending.until_ns =
-        now + (ep->snapshot_for & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
+    pending.until_ns = now + (receivers & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);
     pending.pause_ns = FIRST_LOOK_NS;
-    if (ep_port_threads_each(try_first) != 0 && !only_history(ep))
+    if (ep_port_threads_each(try_first) != 0 && !only_history())
         ep_lose(ep, EP_LOSS_NO_STACK, 1, 0);
 }
 
@@ -129,24 +134,23 @@ static void dump_end(struct ep *ep)
 {
     while (pending.count > 0)
         record_missing(ep, pending.tid[--pending.count]);
-    ep->snapshot_next_ns = 0;
-    if (ep->snapshot_for & EP_SNAPSHOT_PUSH)
+    next_ns = 0;
+    if (receivers & EP_SNAPSHOT_PUSH)
         atomic_store(&ep->flush, true);
 }
 
 /* Tries again after 5, 10, 20 ... ms, until an interval is over; the remaining threads are counted and shown as
  * [no stack]. A dump for a message keeps the interval open and then ends it at once. A dump for the pull endpoint only
  * gives up after PULL_NS and leaves the interval alone; so does one for the history. */
-static void dump_round(struct ep *ep)
+static void dump_round(struct ep *ep, uint64_t now)
 {
-    uint64_t now = ep_port_uptime_ns();
     bool stopping = atomic_load(&ep->stopping);
 
-    if (!ep->snapshot_next_ns && (ep->snapshot_for = atomic_exchange(&ep->snapshot_asked, 0)) == 0)
+    if (!next_ns && (receivers = atomic_exchange(&asked, 0)) == 0)
         return;
-    if (!ep->snapshot_next_ns)
+    if (!next_ns)
         dump_begin(ep, now);
-    else if (now >= ep->snapshot_next_ns)
+    else if (now >= next_ns)
         retry_pending(ep);
     else if (pending.count > 0 && !stopping)
         return;
@@ -154,24 +158,68 @@ static void dump_round(struct ep *ep)
         dump_end(ep);
         return;
     }
-    ep->snapshot_next_ns = now + pending.pause_ns;
+    next_ns = now + pending.pause_ns;
     if (pending.pause_ns < MOST_NS)
         pending.pause_ns *= 2;
 }
 
-void ep_snapshot_ask(struct ep *ep, unsigned who)
+static void dump_start(struct ep *ep)
 {
-    static const struct ep_snapshot snapshot = {.round = dump_round, .wants = dump_wants};
-
-    atomic_store(&ep->snapshot, &snapshot);
-    (void)atomic_fetch_or(&ep->snapshot_asked, who);
-    ep_collect_wake(ep);
+    (void)ep;
+    atomic_store(&asked, 0);
+    receivers = 0;
+    next_ns = 0;
 }
 
-bool ep_snapshot_pending(const struct ep *ep)
+static uint64_t dump_next(const struct ep *ep)
 {
-    return atomic_load(&ep->snapshot_asked) & EP_SNAPSHOT_PULL ||
-           (ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_PULL);
+    (void)ep;
+    return next_ns ? next_ns : UINT64_MAX;
+}
+
+/* A dump must be in one profile. */
+static bool dump_holds(const struct ep *ep)
+{
+    (void)ep;
+    return next_ns && receivers & EP_SNAPSHOT_PUSH;
+}
+
+/* The next CPU sample of a running thread is its stack, too. */
+static void dump_added(struct ep *ep, const struct ep_sample *sample, unsigned node)
+{
+    struct ep_label_key labels = sample->labels;
+
+    if (sample->kind != EP_KIND_CPU || !dump_wants(ep, sample->tid))
+        return;
+    labels.thread = ep_label_thread(ep, sample->tid);
+    ep_collect_add(ep, node, EP_KIND_THREAD, ep_label_find(ep, &labels), 1, 1);
+}
+
+int ep_snapshot_ask(struct ep *ep, unsigned who)
+{
+    static const struct ep_feature feature = {.name = "dump",
+                                              .start = dump_start,
+                                              .round = dump_round,
+                                              .next = dump_next,
+                                              .holds = dump_holds,
+                                              .added = dump_added};
+    const int error = ep_feature_add(&feature);
+
+    if (error)
+        return error;
+    (void)atomic_fetch_or(&asked, who);
+    ep_collect_wake(ep);
+    return 0;
+}
+
+bool ep_snapshot_pending(unsigned who)
+{
+    return atomic_load(&asked) & who || (next_ns && receivers & who);
+}
+
+unsigned ep_snapshot_for(void)
+{
+    return receivers;
 }
 
 int ep_threads_dump(void)
@@ -180,7 +228,7 @@ int ep_threads_dump(void)
 
     if (!ep)
         return -ESRCH;
-    ep_snapshot_ask(ep, EP_SNAPSHOT_PUSH);
+    const int error = ep_snapshot_ask(ep, EP_SNAPSHOT_PUSH);
     ep_release();
-    return 0;
+    return error;
 }

@@ -14,6 +14,7 @@
 
 #include "core/features/endpoint/answer.h"
 #include "core/features/endpoint/views.h"
+#include "core/features/dump/dump.h"
 #include "core/sample/capture.h"
 
 #define VIEWS        3
@@ -160,7 +161,7 @@ static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
 
     if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* they were not lost for the pull endpoint */
         return false;
-    if (kind == EP_KIND_THREAD && !(ep->snapshot_for & EP_SNAPSHOT_PULL))
+    if (kind == EP_KIND_THREAD && !(ep_snapshot_for() & EP_SNAPSHOT_PULL))
         return false;
     return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
 }
@@ -171,7 +172,7 @@ static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned c
         views_reset(ep);
     if (is_offered(ep, node, kind))
         store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
-    return kind == EP_KIND_THREAD && ep->snapshot_for == EP_SNAPSHOT_PULL;
+    return kind == EP_KIND_THREAD && ep_snapshot_for() == EP_SNAPSHOT_PULL;
 }
 
 /* ---- views ---- */
@@ -202,14 +203,14 @@ static void passing_kinds_find(void)
 }
 
 /* Returns 0 if one more view of `passing` may be opened, else -EBUSY. */
-static int passing_open(const struct ep *ep, uint32_t kinds)
+static int passing_open(uint32_t kinds)
 {
     const struct ep_tree *tree = &pull.passing.tree;
 
     if (views_of(&pull.passing) == 0)
         store_clear(&pull.passing);
     /* Two simultaneous dumps would get parts of each other. */
-    bool dumping = ep_snapshot_pending(ep) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
+    bool dumping = ep_snapshot_pending(EP_SNAPSHOT_PULL) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
     return tree->nodes > tree->node_capacity / 4 * 3 || (kinds & EP_KIND_BIT(EP_KIND_THREAD) && dumping) ? -EBUSY : 0;
 }
 
@@ -220,7 +221,7 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
 
     while (number < VIEWS && pull.view[number].state != FREE)
         number++;
-    if (number == VIEWS || (of == &pull.passing && passing_open(ep, question->kinds) != 0))
+    if (number == VIEWS || (of == &pull.passing && passing_open(question->kinds) != 0))
         return -EBUSY;
     struct view *view = &pull.view[number];
     drain_pending(ep, question->kinds);
@@ -233,8 +234,11 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     view->start_ns = question->since_start ? pull.since_ns : ep_port_uptime_ns();
     view->no_duration = question->no_duration;
     passing_kinds_find();
-    if (question->kinds & EP_KIND_BIT(EP_KIND_THREAD))
-        ep_snapshot_ask(ep, EP_SNAPSHOT_PULL);
+    const int error = question->kinds & EP_KIND_BIT(EP_KIND_THREAD) ? ep_snapshot_ask(ep, EP_SNAPSHOT_PULL) : 0;
+    if (error) {
+        view->state = FREE;
+        return error;
+    }
     view->number = (pull.opened++ & INT16_MAX) * VIEWS + number + 1;
     return view->number;
 }
@@ -323,7 +327,7 @@ static struct ep_encoding encoding_of(struct ep *ep, struct view *view)
 
 static int64_t view_end(struct ep *ep, struct view *view)
 {
-    if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(ep))
+    if (view->kinds & EP_KIND_BIT(EP_KIND_THREAD) && ep_snapshot_pending(EP_SNAPSHOT_PULL))
         return -EAGAIN;
     drain_pending(ep, view->kinds);
     if (view->kinds & GAUGES)

@@ -11,6 +11,7 @@
  * are in one piece, so the profiles behind it begin a new one.
  */
 #include "core/features/incident/incident.h"
+#include "core/features/dump/dump.h"
 #include <edgeprof/transport.h>
 
 #include <errno.h>
@@ -121,7 +122,7 @@ static bool history_add(struct ep *ep, const struct ep_sample *added, unsigned n
 {
     struct ep_past_sample sample = {.kind = added->kind, .tid = added->tid, .node = node};
     const bool dump = sample.kind == EP_KIND_THREAD;
-    const bool alone = dump ? ep->snapshot_for == EP_SNAPSHOT_HISTORY
+    const bool alone = dump ? ep_snapshot_for() == EP_SNAPSHOT_HISTORY
                             : (atomic_load(&ep_history_alone) & EP_KIND_BIT(sample.kind)) != 0;
 
     run_begin(ep);
@@ -149,7 +150,7 @@ static void incident_begin(struct ep *ep, const struct ep_trigger *trigger)
     incident.missing = 0;
     for (unsigned i = 0; i < EP_PAST_PARTS; i++)
         incident.total_then[i] = ep_past.part[i].total;
-    ep_snapshot_ask(ep, EP_SNAPSHOT_HISTORY);
+    (void)ep_snapshot_ask(ep, EP_SNAPSHOT_HISTORY); /* without a dump, an incident still has its samples */
 }
 
 static void suppress(uint64_t count)
@@ -170,12 +171,6 @@ static void triggers_take(struct ep *ep, uint64_t now)
         suppress(1);
     else
         incident_begin(ep, &trigger);
-}
-
-static bool dump_is_pending(const struct ep *ep)
-{
-    return atomic_load(&ep->snapshot_asked) & EP_SNAPSHOT_HISTORY ||
-           (ep->snapshot_next_ns && ep->snapshot_for & EP_SNAPSHOT_HISTORY);
 }
 
 /* What is still in the ring is of before. Open waits would be recorded when they end, or at the interval's end. */
@@ -250,8 +245,8 @@ static void incident_go_on(struct ep *ep, uint64_t now)
 {
     const bool stopping = atomic_load(&ep->stopping);
 
-    if (incident.phase == TAIL &&
-        (stopping || (now >= incident.end_ns && (!dump_is_pending(ep) || now >= incident.trigger.time_ns + DUMP_NS))))
+    if (incident.phase == TAIL && (stopping || (now >= incident.end_ns && (!ep_snapshot_pending(EP_SNAPSHOT_HISTORY) ||
+                                                                           now >= incident.trigger.time_ns + DUMP_NS))))
         incident_freeze(ep);
     if (incident.phase == FROZEN)
         parts_send(ep, now);
