@@ -12,9 +12,6 @@
 /* edgeprof's frames between a sample's leaf and a hook. */
 #define HOOK_DEPTH 12u
 
-const struct ep_history *ep_history;
-_Atomic(const struct ep_pull *) ep_pull;
-
 /* The node under the root for a special frame; the root for frame 0. */
 static unsigned root_node(struct ep *ep, unsigned frame)
 {
@@ -23,14 +20,15 @@ static unsigned root_node(struct ep *ep, unsigned frame)
     return node || !frame ? node : ep->tree.truncated;
 }
 
-/* Adds to the tree and offers the value to the pull endpoint, which may take it exclusively. False: no room. */
+/* Offers the value to the features, which may keep it for themselves, and adds it to the tree. False: no room. */
 static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
                                                uint32_t count, uint64_t value)
 {
-    const struct ep_pull *pull = atomic_load(&ep_pull);
+    bool taken = false;
 
-    return (pull && pull->add(ep, node, kind, context, count, value)) ||
-           ep_tree_add(&ep->tree, node, kind, context, count, value);
+    EP_EACH_FEATURE (at, value)
+        taken |= at.feature->value(ep, node, kind, context, count, value);
+    return taken || ep_tree_add(&ep->tree, node, kind, context, count, value);
 }
 
 void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
@@ -212,6 +210,16 @@ static bool classify(struct ep *ep, struct ep_sample *sample)
     return in;
 }
 
+/* True: a feature has the sample for itself. */
+static bool is_taken(struct ep *ep, const struct ep_sample *sample, unsigned node)
+{
+    bool taken = false;
+
+    EP_EACH_FEATURE (at, sample)
+        taken |= at.feature->sample(ep, sample, node);
+    return taken;
+}
+
 static void add_sample(struct ep *ep, struct ep_sample *sample)
 {
     bool in = sample->frame != EP_FRAME_BY_CALLER || classify(ep, sample);
@@ -226,7 +234,7 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
     if (ep->config.flags & EP_THREAD_LABELS || sample->kind == EP_KIND_THREAD)
         sample->labels.thread = ep_label_thread(ep, sample->tid);
     unsigned node = leaf_node(ep, sample);
-    if (ep_history && ep_history->add(ep, sample, node))
+    if (is_taken(ep, sample, node))
         return;
     unsigned context = ep_label_find(ep, &sample->labels);
     ep_collect_add(ep, node, sample->kind, context, sample->count, sample->value);

@@ -130,11 +130,6 @@ void ep_collect_round(struct ep *ep)
     ep_rates_round(ep);
     EP_EACH_FEATURE (at, round)
         at.feature->round(ep, now);
-    const struct ep_pull *pull = atomic_load(&ep_pull);
-    if (pull)
-        pull->round(ep);
-    if (ep_history)
-        ep_history->round(ep, now);
     bool scanned = now >= ep->next_scan_ns && !atomic_load(&ep->stopping);
     if (scanned)
         scan(ep, now);
@@ -163,8 +158,6 @@ static uint64_t until_next(const struct ep *ep)
         const uint64_t wanted = at.feature->next(ep);
         next = wanted < next ? wanted : next;
     }
-    if (ep_history && *ep_history->next_ns < next)
-        next = *ep_history->next_ns;
     return next > now ? next - now : 1;
 }
 

@@ -11,26 +11,6 @@
 #include "core/sample/feature.h"
 #include "core/sample/profiler.h"
 
-struct ep_pull {
-    /* Called before a value is added to the profiler's tree, whose node it is. True: do not add it there. */
-    bool (*add)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value);
-    void (*round)(struct ep *ep); /* answers the endpoint's question, if any */
-};
-/* NULL: no pull endpoint. */
-extern _Atomic(const struct ep_pull *) ep_pull;
-
-/* The history of single samples, for incidents (core/incident/). */
-struct ep_history {
-    /* Takes a sample whose stack is that node of the profiler's tree. True: it is for the history alone. */
-    bool (*add)(struct ep *ep, const struct ep_sample *sample, unsigned node);
-    void (*round)(struct ep *ep, uint64_t now_ns);
-    const uint64_t *next_ns; /* uptime at which the next round is due */
-    /* Triggers an incident. Returns 0 or an error. Context: any thread. */
-    int (*trigger)(const char *name, size_t size);
-};
-/* NULL: there is none. Written before ep_start(), as is ep_history_kinds. */
-extern const struct ep_history *ep_history;
-
 /* ep_labels_find() in the profiler's own table; 0, counted as a loss, if there is no room. Context: collect. */
 unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key);
 /* The thread's place in the names + 1, 0 if there is no room. Context: collect. */
@@ -104,8 +84,10 @@ bool ep_collect_held(const struct ep *ep);
 void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value);
 /* After the collect thread's end: counts as lost what threads have recorded since. False: nothing. Context: init. */
 bool ep_collect_abandon(struct ep *ep);
-/* Empties the tree without a message: profiles are pulled only. Context: collect. */
+/* Empties the tree without a message: nothing is sent. Context: collect. */
 void ep_collect_discard(struct ep *ep);
+/* Updates the tree's entries of kinds that are a state. Context: collect. */
+void ep_collect_gauges(struct ep *ep);
 
 /* Before a sample is added: sends what there is early when little room is left in the tree or the table of contexts.
  * When that is impossible, gives up detail. Context: collect. */

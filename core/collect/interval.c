@@ -194,8 +194,10 @@ static bool finish(struct ep *ep, bool last)
                                    .end_ns = now > ep->interval_start_ns ? now : ep->interval_start_ns,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
-    if (!ep->transport)
+    if (!ep->transport) { /* only features see the values */
+        ep_collect_discard(ep);
         return true;
+    }
     ep_restart_round(ep);
     if (atomic_exchange(&ep->stale_segment, 0) == ep->segment)
         ep_segment_begin(ep);
@@ -232,11 +234,15 @@ void ep_collect_early(struct ep *ep)
     ep->interval_open = false;
 }
 
+void ep_collect_gauges(struct ep *ep)
+{
+    EP_EACH_FEATURE (at, gauges)
+        at.feature->gauges(ep);
+}
+
 bool ep_collect_finish(struct ep *ep, bool last)
 {
-    if (ep->transport)
-        EP_EACH_FEATURE (at, gauges)
-            at.feature->gauges(ep);
+    ep_collect_gauges(ep);
     bool done = finish(ep, last);
     if (done)
         ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;

@@ -106,9 +106,9 @@ void ep_make_room(struct ep *ep)
 {
     if (!is_low(ep))
         return;
-    if (!ep->transport && atomic_load(&ep_pull))
+    if (!ep->transport)
         ep_collect_discard(ep);
-    else if (ep->transport && may_send(ep))
+    else if (may_send(ep))
         ep_collect_early(ep);
     if (ep->labels.count + CONTEXTS_SPARE > ep->labels.capacity && has_contexts(ep))
         (void)degrade(ep);

@@ -55,12 +55,22 @@ struct ep_feature {
     bool (*classify)(struct ep *ep, struct ep_sample *sample);
     /* Returns true if pc is in a function of edgeprof that threads of the program call. */
     bool (*is_own)(const struct ep *ep, uintptr_t pc);
+    /* The sample's stack is that node of the tree. True: it is for this feature alone, and no profile shows it. */
+    bool (*sample)(struct ep *ep, const struct ep_sample *sample, unsigned node);
+    /* A value will be added to the tree, at this node. True: it is for this feature alone. */
+    bool (*value)(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value);
     /* A sample is in the tree, at this node. */
     void (*added)(struct ep *ep, const struct ep_sample *sample, unsigned node);
     /* Events of a kind were lost before the collect thread saw them; `value` is their weight. */
     void (*lost)(struct ep *ep, enum ep_kind kind, uint64_t value);
     /* An interval or a view ends: replaces the tree's entries of kinds that are a state and no event. */
     void (*gauges)(struct ep *ep);
+
+    /* ---- requests. Context: any thread ---- */
+
+    /* Somebody asks to keep what has just happened; `size` characters of name say why. Returns 0; -EAGAIN: the last
+     * request is not done yet. One feature at most has this. */
+    int (*trigger)(const char *name, size_t size);
 
     /* ---- the life of the tree, for a feature that keeps numbers of nodes. Context: collect ---- */
 
@@ -90,7 +100,8 @@ struct ep_feature {
  * Context: any thread. */
 int ep_feature_add(const struct ep_feature *feature);
 
-/* Takes a feature out, which may be called until the moment in progress is over. Context: init. */
+/* Takes a feature out of the list. Only the caller knows that no moment of the feature is in progress on another thread.
+ * Context: init, or a moment of the feature itself. */
 void ep_feature_remove(const struct ep_feature *feature);
 
 /* A walk through the features that have a moment, in the order of ep_feature_add(). Zeroed: at the beginning. */

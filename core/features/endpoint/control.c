@@ -235,8 +235,10 @@ static int kinds_change(struct ep_part query)
 
 static int incident_trigger(struct ep_part name)
 {
-    int error = ep_history ? ep_history->trigger(name.at, name.size) : -ENODATA;
+    int error = -ENODATA;
 
+    EP_EACH_FEATURE (at, trigger)
+        error = at.feature->trigger(name.at, name.size);
     return error == -EAGAIN ? -EBUSY : error;
 }
 

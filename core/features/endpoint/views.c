@@ -1,10 +1,10 @@
 /*
  * The pull endpoint's profiles: views of two trees of its own, in the memory given to ep_pull_open(). They take nothing
- * from pushed profiles and change no statistics. The collect thread offers every value (pull_add). Allocations, locks
+ * from pushed profiles and change no statistics. The collect thread offers every value (pull_value). Allocations, locks
  * and waits go to `total`, which is never emptied: it covers everything since the start, like Go's heap or mutex. CPU
  * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
  *
- *   collect    pull_add -> views_reset, store_add -> stack_copy, context_of
+ *   collect    pull_value -> views_reset, store_add -> stack_copy, context_of
  *              pull_round -> view_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
  *                                            | view_piece -> view_extend
  *   pull       ep_view_ask wakes the collect thread and waits for its answer
@@ -166,7 +166,8 @@ static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
     return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
 }
 
-static bool pull_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+static bool pull_value(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
+                       uint64_t value)
 {
     if (pull.run != ep->run)
         views_reset(ep);
@@ -243,19 +244,12 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
     return view->number;
 }
 
-/* Updates the gauges in the profiler's own tree. */
-static void charge_gauges(struct ep *ep)
-{
-    EP_EACH_FEATURE (at, gauges)
-        at.feature->gauges(ep);
-}
-
 /* Copies the current gauges into `total`, replacing the old ones. */
 static void gauges_take(struct ep *ep)
 {
     const struct ep_tree *tree = &ep->tree;
 
-    charge_gauges(ep);
+    ep_collect_gauges(ep);
     ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, GAUGES);
     for (unsigned node = 1; node < tree->nodes; node++)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
@@ -373,10 +367,13 @@ static struct view *view_find(unsigned number)
     return NULL;
 }
 
+static void pull_round(struct ep *ep, uint64_t now);
+static const struct ep_feature feature = {.name = "pull", .round = pull_round, .value = pull_value};
+
 static int64_t view_answer(struct ep *ep, const struct ep_view_question *question)
 {
     if (question->what == EP_VIEW_DETACH) {
-        atomic_store(&ep_pull, NULL);
+        ep_feature_remove(&feature);
         return 0;
     }
     if (question->what == EP_VIEW_OPEN)
@@ -399,26 +396,13 @@ static void close_unwanted(void)
     passing_kinds_find();
 }
 
-/* Empties the profiler's own tree when there is no receiver: pulled values pass through it, and nothing else empties
- * it. */
-static void tree_empty(struct ep *ep)
-{
-    uint64_t now = ep_port_uptime_ns();
-
-    if (ep->transport || now < ep->interval_due_ns)
-        return;
-    charge_gauges(ep); /* updates the statistics */
-    ep_collect_discard(ep);
-    ep->interval_due_ns = now + ep->interval_ns;
-}
-
-static void pull_round(struct ep *ep)
+static void pull_round(struct ep *ep, uint64_t now)
 {
     unsigned asked = ASKED;
 
+    (void)now;
     if (pull.run != ep->run)
         views_reset(ep);
-    tree_empty(ep);
     close_unwanted();
     if (!atomic_compare_exchange_strong(&pull.state, &asked, TAKEN))
         return;
@@ -426,8 +410,6 @@ static void pull_round(struct ep *ep)
     atomic_store(&pull.state, IDLE);
     ep_port_wake(&pull.answered);
 }
-
-static const struct ep_pull pull_functions = {.add = pull_add, .round = pull_round};
 
 int64_t ep_view_ask(const struct ep_view_question *question)
 {
@@ -512,8 +494,7 @@ int ep_pull_open(void *memory, size_t size)
     for (unsigned i = 0; i < VIEWS; i++)
         pull.view[i] = (struct view){.entry = carve(&at, entries * sizeof(struct ep_entry)),
                                      .high = carve(&at, entries * sizeof(uint32_t))};
-    atomic_store(&ep_pull, &pull_functions);
-    return 0;
+    return ep_feature_add(&feature);
 }
 
 void ep_pull_close(void)
@@ -526,5 +507,5 @@ void ep_pull_close(void)
         ep_release();
     while (!manual && ep_view_ask(&detach) == -EBUSY) {
     }
-    atomic_store(&ep_pull, NULL);
+    ep_feature_remove(&feature);
 }

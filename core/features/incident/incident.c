@@ -2,7 +2,7 @@
  * Incidents: start, and what a trigger leads to. Only programs that call ep_incident_start() link this.
  *
  *   ep_incident_start -> the memory is divided, the limits hold from the next ep_start() on
- *   add (each sample)  -> ep_past_add
+ *   history_sample     -> ep_past_add
  *   round -> a trigger waits -> limits_allow -> incident_begin: a dump of all threads
  *         -> the tail is over -> incident_freeze: open waits; from here on the history stays as it is
  *         -> parts_send -> ep_incident_message -> the outbox, behind it a new segment of profiles
@@ -118,7 +118,7 @@ static bool is_wanted(const struct ep *ep, const struct ep_past_sample *sample)
             ep->tree.node[sample->node].frame == EP_FRAME_WAIT + EP_WAIT_LOCK);
 }
 
-static bool history_add(struct ep *ep, const struct ep_sample *added, unsigned node)
+static bool history_sample(struct ep *ep, const struct ep_sample *added, unsigned node)
 {
     struct ep_past_sample sample = {.kind = added->kind, .tid = added->tid, .node = node};
     const bool dump = sample.kind == EP_KIND_THREAD;
@@ -282,6 +282,12 @@ static void history_round(struct ep *ep, uint64_t now)
         incident.next_ns = due;
 }
 
+static uint64_t history_next(const struct ep *ep)
+{
+    (void)ep;
+    return incident.next_ns;
+}
+
 static int history_trigger(const char *name, size_t size)
 {
     struct ep_trigger trigger = {.cause = EP_INCIDENT_CONTROL, .time_ns = ep_port_uptime_ns()};
@@ -308,15 +314,18 @@ static void defaults_set(struct ep_incident_config *config)
 
 int ep_incident_start(const struct ep_incident_config *config)
 {
-    static const struct ep_history history = {
-        .add = history_add, .round = history_round, .next_ns = &incident.next_ns, .trigger = history_trigger};
+    static const struct ep_feature feature = {.name = "incident",
+                                              .round = history_round,
+                                              .next = history_next,
+                                              .sample = history_sample,
+                                              .trigger = history_trigger};
     const uint32_t kinds = EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK) |
                            EP_KIND_BIT(EP_KIND_GC) | EP_KIND_BIT(EP_KIND_EXCEPTION);
 
     (void)ep_refuse(0, "");
     if (ep_running())
         return ep_refuse(-EALREADY, "incidents: the profiler runs; call ep_incident_start() before ep_start()");
-    ep_history = NULL;
+    ep_feature_remove(&feature);
     ep_history_kinds = 0;
     atomic_store(&ep_history_alone, 0);
     atomic_store(&ep_trigger_limits.on, false);
@@ -335,12 +344,11 @@ int ep_incident_start(const struct ep_incident_config *config)
     incident.day_ns = 0;
     memset(incident.last_ns, 0, sizeof incident.last_ns);
     ep_triggers_clear();
-    ep_history = &history;
     ep_history_kinds = incident.config.kinds | 1; /* records have their time */
     atomic_store(&ep_trigger_limits.span_ms, incident.config.span_ms);
     atomic_store(&ep_trigger_limits.heartbeat_ms, incident.config.heartbeat_ms);
     atomic_store(&ep_trigger_limits.on, true);
-    return 0;
+    return ep_feature_add(&feature);
 }
 
 void ep_incident_stats_get(struct ep_incident_stats *stats)
