@@ -117,7 +117,7 @@ void ep_collect_round(struct ep *ep)
 
     ep_port_stacks_find();
     ep->unwinder.modules.refused = 0;
-    if (generation != ep->unwinder.modules.generation && ep_port_modules_scan(!(ep->config.flags & EP_NO_PIN)) == 0) {
+    if (generation != ep->unwinder.modules.generation && ep_modules_read(!(ep->config.flags & EP_NO_PIN)) == 0) {
         ep->unwinder.modules.generation = generation;
         atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
     }

@@ -65,6 +65,8 @@ bool ep_is_of_history(enum ep_kind kind);
 /* One round of the collect thread: drains the ring, scans for modules and threads, ends the interval when it is due.
  * Context: collect. */
 void ep_collect_round(struct ep *ep);
+/* Reads the list of modules; pin: they stay loaded. Returns 0 or an error. Context: init, collect. */
+int ep_modules_read(bool pin);
 /* Records what is still open, such as waits. The ring has it then. Context: collect. */
 void ep_collect_gather(struct ep *ep);
 /* Moves the ring's records into the tree. Context: collect. */

@@ -55,3 +55,12 @@ int ep_module_seen(const struct ep_module_info *info)
     atomic_store_explicit(&modules->count, count + 1, memory_order_release);
     return 1;
 }
+
+int ep_modules_read(bool pin)
+{
+    const int error = ep_port_modules_scan(pin);
+
+    EP_EACH_FEATURE (at, modules)
+        at.feature->modules(pin);
+    return error;
+}

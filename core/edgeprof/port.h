@@ -193,9 +193,9 @@ size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
 
 /* The calling thread's struct ep_work; valid as long as the thread exists. Context: signal. */
 struct ep_work *ep_port_work(void);
-/* What samples and events of the calling thread show, up to `waiting`: a weak alias of ep_port_work(), which is
- * replaced in programs with ep_port_thread_context_find(). Context: signal. */
-struct ep_work *ep_work_shown(void);
+/* What samples and events of the calling thread show instead of ep_port_work(), up to `waiting`. Defined beside
+ * ep_port_thread_context_find(), so NULL in programs without it. Context: signal. */
+__attribute__((weak)) struct ep_work *ep_work_shown(void);
 
 /* The address that the .NET runtime makes hijacked frames return to; 0 without such a runtime. Context: init. */
 uintptr_t ep_port_hijack_stub(void);

@@ -207,7 +207,7 @@ static int start_pipeline(struct ep *ep)
         return error;
     ep->unwinder.modules.next_base = EP_FRAME_FIRST_ADDRESS;
     ep->unwinder.modules.generation = ep_port_modules_generation();
-    error = ep_port_modules_scan(1);
+    error = ep_modules_read(true);
     if (error) {
         error = ep_refuse(error, "cannot list the loaded modules");
     } else {

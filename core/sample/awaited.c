@@ -144,7 +144,7 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
     }
     const uint64_t from = ep_timing_begin(ep, &faults);
     const struct ep_record_args args = {.ep = ep,
-                                        .work = ep_work_shown(),
+                                        .work = ep_work_of_sample(),
                                         .event = event,
                                         .value = event->value,
                                         .tid = ep_port_bounds(&context),
@@ -163,7 +163,7 @@ static __attribute__((noinline)) void record_sample(struct ep *ep, const struct 
 {
     uint32_t faults = 0;
     const struct ep_record_args args = {
-        .ep = ep, .work = ep_work_shown(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
+        .ep = ep, .work = ep_work_of_sample(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
 
     (void)record_timed(&args, context, parents, from, faults);

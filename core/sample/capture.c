@@ -53,11 +53,11 @@ static inline int record_sample(const struct ep_record_args *args, const struct 
 
 __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns)
 {
-    if (!ep_hook_wants(EP_KIND_CPU) || (ep_capture_awaited && ep_capture_awaited(ep, context, tid, ns)))
+    if (!ep_hook_wants(EP_KIND_CPU) || ep_capture_awaited(ep, context, tid, ns))
         return;
     struct ep_record_args args;
     args.ep = ep;
-    args.work = ep_work_shown();
+    args.work = ep_work_of_sample();
     args.event = NULL;
     args.value = ns;
     args.tid = tid;
@@ -99,7 +99,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         tid = ep_port_here(&context);
         skip++;
     }
-    int result = record_event(ep, ep_work_shown(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    int result = record_event(ep, ep_work_of_sample(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
     if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();

@@ -28,22 +28,23 @@ bool ep_tags_hidden(const struct ep_tags *tags, unsigned set, unsigned inner);
 unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,
                       unsigned value_size);
 
-/* What ep_tags_add(), ep_work_set(), ep_tag_push() and ep_tag_pop() do. Those names are weak aliases, so that a program
- * that publishes its threads' contexts (core/features/otel/threads.c) gets other definitions, and no other program pays
- * for that. Context: any thread. */
-uint32_t ep_tags_extend(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
-void ep_work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
-int ep_tags_push(const char *key, const char *value);
-void ep_tags_pop(void);
+/* The calling thread's span or tags have changed. NULL in programs that do not publish thread contexts
+ * (core/features/otel/threads.c). Context: any thread. */
+__attribute__((weak)) void ep_work_changed(const struct ep_work *work);
+
+/* What samples and events of the calling thread show, up to `waiting`. Context: signal. */
+static inline struct ep_work *ep_work_of_sample(void)
+{
+    return ep_work_shown ? ep_work_shown() : ep_port_work();
+}
 
 /* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
 void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
                     const struct ep_hook_event *event);
 
-/* Records a CPU sample with async parents. False: there are none, and nothing is recorded. Not linked into programs
- * without a runtime that knows them (core/sample/awaited.c). Context: signal. */
-__attribute__((weak)) bool ep_capture_awaited(struct ep *ep, const struct ep_registers *context, uint32_t tid,
-                                              uint64_t ns);
+/* Records a CPU sample with async parents, which ep_hook_interrupted() finds. False: there are none, and nothing is
+ * recorded. Context: signal. */
+bool ep_capture_awaited(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
 
 /* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
  * page faults so far, for ep_timing_end(). Context: signal. */

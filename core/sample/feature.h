@@ -43,6 +43,8 @@ struct ep_feature {
 
     /* Enabled kinds have changed. */
     void (*kinds_changed)(struct ep *ep);
+    /* The list of modules was read again; pinned: they stay loaded. Context: init, collect. */
+    void (*modules)(bool pinned);
     /* A round of the collect thread, after the ring was drained. */
     void (*round)(struct ep *ep, uint64_t now_ns);
     /* Returns the time (uptime) of the next round at the latest; UINT64_MAX: any. */
@@ -100,8 +102,8 @@ struct ep_feature {
  * Context: any thread. */
 int ep_feature_add(const struct ep_feature *feature);
 
-/* Takes a feature out of the list. Only the caller knows that no moment of the feature is in progress on another thread.
- * Context: init, or a moment of the feature itself. */
+/* Takes a feature out of the list. Only the caller knows that no moment of the feature is in progress on another
+ * thread. Context: init, or a moment of the feature itself. */
 void ep_feature_remove(const struct ep_feature *feature);
 
 /* A walk through the features that have a moment, in the order of ep_feature_add(). Zeroed: at the beginning. */

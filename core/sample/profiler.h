@@ -234,10 +234,10 @@ struct ep {
     unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
     struct ep_path path;
-    atomic_bool encode_pending;                   /* the interval has ended, but the outbox had no room */
-    atomic_bool flush, stopping, collected;       /* collected: stopping, and no message will follow */
-    _Atomic uint64_t stale_segment;               /* must not go on; 0: none. Set by the deliver thread */
-    uint64_t resume_at_ns;                        /* uptime; parked threads start then at the latest */
+    atomic_bool encode_pending;             /* the interval has ended, but the outbox had no room */
+    atomic_bool flush, stopping, collected; /* collected: stopping, and no message will follow */
+    _Atomic uint64_t stale_segment;         /* must not go on; 0: none. Set by the deliver thread */
+    uint64_t resume_at_ns;                  /* uptime; parked threads start then at the latest */
 
     /* between them */
     struct ep_outbox outbox;

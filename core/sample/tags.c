@@ -192,7 +192,7 @@ static unsigned set_add(struct ep *ep, unsigned set, const char *key_text, unsig
     return id;
 }
 
-uint32_t ep_tags_extend(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
+uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
 {
     struct ep *ep = ep_hold();
 
@@ -224,7 +224,7 @@ static void toggle_guard(struct ep_work *work)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-void ep_work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
+static void work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
 {
     struct ep_work *work = ep_port_work();
 
@@ -236,6 +236,19 @@ void ep_work_store(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_
     work->trace_low = trace_low;
     atomic_signal_fence(memory_order_seq_cst);
     toggle_guard(work);
+}
+
+/* Tells who shows the thread's span and tags to others. */
+static void work_changed(void)
+{
+    if (ep_work_changed)
+        ep_work_changed(ep_port_work());
+}
+
+void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
+{
+    work_store(tags, span_id, trace_high, trace_low);
+    work_changed();
 }
 
 uint32_t ep_work_tags(void)
@@ -256,13 +269,13 @@ static struct ep_work *work_of_run(uint32_t run)
     struct ep_work *work = ep_port_work();
 
     if (work->run != run) {
-        ep_work_store(0, work->span_id, work->trace_high, work->trace_low);
+        work_store(0, work->span_id, work->trace_high, work->trace_low);
         work->pushed_beyond = 0;
     }
     return work;
 }
 
-int ep_tags_push(const char *key, const char *value)
+int ep_tag_push(const char *key, const char *value)
 {
     uint32_t run = atomic_load_explicit(&ep_run, memory_order_relaxed);
     size_t size = strlen(key);
@@ -279,10 +292,11 @@ int ep_tags_push(const char *key, const char *value)
         work->pushed_beyond++;
     else
         work->tags = set;
+    work_changed();
     return good ? 0 : -EINVAL;
 }
 
-void ep_tags_pop(void)
+static void tag_pop(void)
 {
     uint32_t run = atomic_load_explicit(&ep_run, memory_order_relaxed);
     struct ep_work *work = run ? work_of_run(run) : NULL;
@@ -301,15 +315,8 @@ void ep_tags_pop(void)
     ep_release();
 }
 
-/* ---- the public names, which core/context replaces where it is linked ---- */
-
-#define PUBLIC(function) __attribute__((weak, alias(function)))
-
-PUBLIC("ep_tags_extend")
-uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size);
-PUBLIC("ep_work_store")
-void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
-PUBLIC("ep_tags_push")
-int ep_tag_push(const char *key, const char *value);
-PUBLIC("ep_tags_pop")
-void ep_tag_pop(void);
+void ep_tag_pop(void)
+{
+    tag_pop();
+    work_changed();
+}

@@ -46,10 +46,6 @@ void ep_linux_context(const void *ucontext, struct ep_registers *context);
 /* Converts a pc from /proc to one of struct ep_registers (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
-/* What ep_port_modules_scan() does, which is a weak alias of it; thread_context.c replaces that. Context: init,
- * collect. */
-int ep_linux_modules_scan(int pin);
-
 /* Asks the kernel to read a module's unwind tables from the disk, so that handlers need not wait for them. No effect
  * if the kernel refuses. Context: init, collect. */
 void ep_linux_tables_fetch(const struct ep_module_info *info);

@@ -218,7 +218,7 @@ uint64_t ep_port_modules_generation(void)
     return value;
 }
 
-int ep_linux_modules_scan(int pin)
+int ep_port_modules_scan(int pin)
 {
     static struct found found;
 
@@ -235,5 +235,3 @@ int ep_linux_modules_scan(int pin)
             (void)dl_iterate_phdr(module_report, &found);
     }
 }
-
-__attribute__((weak, alias("ep_linux_modules_scan"))) int ep_port_modules_scan(int pin);

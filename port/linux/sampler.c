@@ -73,8 +73,6 @@ __attribute__((hot)) struct ep_work *ep_port_work(void)
     return &self.work;
 }
 
-__attribute__((hot, weak, alias("ep_port_work"))) struct ep_work *ep_work_shown(void);
-
 /* Of the main thread, until its root is known, and of threads that nobody announced. */
 static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
 {

@@ -259,16 +259,6 @@ int ep_port_thread_context_find(const char *name, bool skip_own)
     return atomic_load(&found.state) != NOT_FOUND;
 }
 
-/* Instead of the weak function of modules.c, so that modules that come later are found. */
-int ep_port_modules_scan(int pin)
-{
-    int error = ep_linux_modules_scan(pin);
-
-    if (pin)
-        search();
-    return error;
-}
-
 /* result: 0 if it is ours. Not by `wanted`: the collect thread may be searching. */
 struct wanted_symbol {
     const char *name;
@@ -363,7 +353,7 @@ static uint64_t id_read(const uint8_t *bytes)
     return id;
 }
 
-/* Instead of the weak function of sampler.c. Context: signal. */
+/* Context: signal. */
 struct ep_work *ep_work_shown(void)
 {
     struct ep_work *own = ep_port_work();

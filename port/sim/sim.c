@@ -240,8 +240,6 @@ struct ep_work *ep_port_work(void)
     return ep_sim.works ? ep_sim.works : &ep_sim.work;
 }
 
-__attribute__((weak, alias("ep_port_work"))) struct ep_work *ep_work_shown(void);
-
 int ep_port_threads_announced(void)
 {
     return ep_sim.announced;

@@ -273,8 +273,6 @@ struct ep_work *ep_port_work(void)
     return &work;
 }
 
-__attribute__((weak, alias("ep_port_work"))) struct ep_work *ep_work_shown(void);
-
 int ep_port_threads_announced(void)
 {
     /* !FIXME: 1 when new threads arm themselves. */

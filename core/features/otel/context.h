@@ -66,12 +66,13 @@ void ep_context_schema(struct ep_bytes *bytes, const char *name, unsigned count)
  * writing it. True: it has these keys. Context: any thread. */
 bool ep_context_renew(void);
 
-/* The names of keys, for the payload; NULL: no thread contexts. Set by threads.c. */
+/* The names of keys, for the payload. */
 struct ep_context_keys {
     char name[EP_CONTEXT_NAMES];
     _Atomic unsigned count;
     unsigned size;
 };
-extern _Atomic(const struct ep_context_keys *) ep_context_keys;
+/* Payloads have these keys from now on; without this call, none. Context: init. */
+void ep_context_keys_are(const struct ep_context_keys *keys);
 
 #endif

@@ -15,7 +15,7 @@
 #define VERSION 2u
 #define POLL_NS 200000u
 
-_Atomic(const struct ep_context_keys *) ep_context_keys;
+static _Atomic(const struct ep_context_keys *) context_keys; /* NULL: no thread contexts */
 
 static struct {
     atomic_flag writing;
@@ -94,7 +94,7 @@ static void header_write(struct ep_process_context *header, const struct ep_byte
 /* Behind the resource in `payload` come the keys, for which there is always room. */
 static int payload_publish(struct ep_process_context *header, struct ep_bytes *payload)
 {
-    const struct ep_context_keys *keys = atomic_load(&ep_context_keys);
+    const struct ep_context_keys *keys = atomic_load(&context_keys);
 
     context.resource_size = payload->size;
     context.keys = keys ? atomic_load(&keys->count) : 0;
@@ -123,7 +123,7 @@ static bool renew(void)
 
 static bool keys_missing(void)
 {
-    const struct ep_context_keys *keys = atomic_load(&ep_context_keys);
+    const struct ep_context_keys *keys = atomic_load(&context_keys);
 
     return keys && atomic_load(&context.resource_size) && atomic_load(&context.keys) != atomic_load(&keys->count);
 }
@@ -180,6 +180,11 @@ bool ep_context_renew(void)
     bool done = renew();
     write_end();
     return done;
+}
+
+void ep_context_keys_are(const struct ep_context_keys *keys)
+{
+    atomic_store(&context_keys, keys);
 }
 
 void ep_otel_withdraw(void)

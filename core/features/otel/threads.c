@@ -3,10 +3,8 @@
  * pointer is set once; `valid` is 0 while nothing is known or the record is being written. Readers look at a thread
  * that stands still, so compiler fences are enough.
  *
- * The functions at the end replace weak ones of core/sample/tags.c.
- *
- *   ep_work_set, ep_tag_push, ep_tag_pop -> the same of core/capture -> show -> labels_write
- *   ep_tags_add                          -> keys_learn -> ep_context_renew
+ *   ep_work_set, ep_tag_push, ep_tag_pop -> ep_work_changed -> show -> labels_show -> labels_write
+ *                                                                                  -> keys_learn -> ep_context_renew
  */
 #include "core/features/otel/context.h"
 #include "core/sample/capture.h"
@@ -100,6 +98,19 @@ static void big_endian(uint8_t *bytes, uint64_t value)
     memcpy(bytes, &value, sizeof value);
 }
 
+/* True if readers do not know a key of the set yet, and there is room for one. */
+static bool has_new_key(const struct ep_tags *tags, unsigned set)
+{
+    const unsigned count = atomic_load(&keys.count);
+    struct ep_tag_pair pair;
+    unsigned i = 0;
+
+    for (; i < EP_CONTEXT_KEYS && ep_tags_pair(tags, set, &pair); i++, set = pair.parent)
+        if (key_find(pair.key, strlen(pair.key), count) == count)
+            return !atomic_load(&full);
+    return false;
+}
+
 /* Inner labels come first and hide outer ones of the same key. Returns the size. */
 static unsigned labels_write(const struct ep_tags *tags, unsigned set)
 {
@@ -133,6 +144,8 @@ static void labels_show(uint32_t tags)
         return;
     record.head.attributes_size = 0;
     if (tags && (ep = ep_hold()) != NULL) {
+        if (has_new_key(&ep->tags, tags)) /* learning takes a look at all sets, and a system call */
+            keys_learn();
         record.head.attributes_size = (uint16_t)labels_write(&ep->tags, tags);
         ep_release();
     }
@@ -148,24 +161,17 @@ static void valid_set(bool valid)
 }
 
 /* A span needs both ids. */
-static void show(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
+static void show(const struct ep_work *work)
 {
-    const bool whole = span_id && (trace_high | trace_low);
+    const bool whole = work->span_id && (work->trace_high | work->trace_low);
 
     valid_set(false);
-    big_endian(record.head.trace_id, whole ? trace_high : 0);
-    big_endian(record.head.trace_id + 8, whole ? trace_low : 0);
-    big_endian(record.head.span_id, whole ? span_id : 0);
-    labels_show(tags);
+    big_endian(record.head.trace_id, whole ? work->trace_high : 0);
+    big_endian(record.head.trace_id + 8, whole ? work->trace_low : 0);
+    big_endian(record.head.span_id, whole ? work->span_id : 0);
+    labels_show(ep_work_tags());
     otel_thread_ctx_v1 = &record.head;
     valid_set(whole || record.head.attributes_size);
-}
-
-static void show_work(void)
-{
-    const struct ep_work *work = ep_port_work();
-
-    show(ep_work_tags(), work->span_id, work->trace_high, work->trace_low);
 }
 
 /* ---- start, fork ---- */
@@ -196,46 +202,17 @@ int ep_otel_threads(void)
     error = ep_port_forks(forked);
     if (error)
         return ep_refuse(error, "cannot follow forks");
-    atomic_store(&ep_context_keys, &keys);
+    ep_context_keys_are(&keys);
     keys_learn();
     atomic_store(&on, true);
-    show_work();
+    show(ep_port_work());
     return 0;
 }
 
-/* ---- instead of core/capture's ---- */
+/* ---- changes ---- */
 
-void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low)
+void ep_work_changed(const struct ep_work *work)
 {
-    ep_work_store(tags, span_id, trace_high, trace_low);
     if (atomic_load_explicit(&on, memory_order_relaxed))
-        show(tags, span_id, trace_high, trace_low);
-}
-
-uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
-{
-    const uint32_t result = ep_tags_extend(set, key, key_size, value, value_size);
-    const unsigned count = atomic_load(&keys.count);
-
-    /* Learning takes a look at all sets, and a system call: not at each label whose key has no room. */
-    if (atomic_load_explicit(&on, memory_order_relaxed) && result != set && !atomic_load(&full) &&
-        key_find(key, key_size, count) == count)
-        keys_learn();
-    return result;
-}
-
-int ep_tag_push(const char *key, const char *value)
-{
-    int result = ep_tags_push(key, value);
-
-    if (atomic_load_explicit(&on, memory_order_relaxed))
-        show_work();
-    return result;
-}
-
-void ep_tag_pop(void)
-{
-    ep_tags_pop();
-    if (atomic_load_explicit(&on, memory_order_relaxed))
-        show_work();
+        show(work);
 }
