@@ -127,11 +127,20 @@ test-decoder: $(UT_DECODE)
 	@objdump -dw $$($(CC) -print-file-name=libc.so.6) $$(readlink -f $(PYTHON)) | $< 500000
 endif
 
-# The template compiles and the core links against it, so the template has every function of port.h.
-$(UT_DIR)/template: $(UT_DIR)/plain/tests/unit/template_program.o $(UT_DIR)/plain/port/template/port.o $(UT_DIR)/plain/core.a
-	$(CC) $(UT_BASE) -o $@ $^ -lpthread -lresolv
-test-template: $(UT_DIR)/template
-	@$(BOARD_EXEC) $< && echo "test-template: the core runs on the template"
+# A program with every public function links against the template and against the simulated port. So the core calls no
+# function that port.h does not have, and no public function lives in a port.
+UT_PUBLIC := $(addprefix edgeprof/,edgeprof.h hooks.h tls.h transport.h)
+$(UT_DIR)/public_functions.c: tests/unit/public_functions.py $(UT_PUBLIC:%=core/%)
+	@mkdir -p $(@D)
+	@$(PYTHON) $< $(CC) -Icore $(UT_PUBLIC) >$@
+$(UT_DIR)/public_functions.o: $(UT_DIR)/public_functions.c
+	$(CC) $(UT_CPPFLAGS) $(UT_BASE) $(WARNINGS) -Wno-cast-function-type -c $< -o $@
+$(UT_DIR)/public_template: $(UT_DIR)/plain/port/template/port.o
+$(UT_DIR)/public_sim: $(UT_DIR)/plain/sim.a
+$(UT_DIR)/public_template $(UT_DIR)/public_sim: $(UT_DIR)/plain/tests/unit/public_program.o $(UT_DIR)/public_functions.o $(UT_DIR)/plain/core.a $(TLS_LIB)
+	$(CC) $(UT_BASE) -o $@ -Wl,--start-group $^ -Wl,--end-group -lpthread -lresolv
+test-template: $(UT_DIR)/public_template $(UT_DIR)/public_sim
+	@set -e; for p in $^; do printf '%s: ' $${p##*/}; $(BOARD_EXEC) $$p; done
 
 # Other programs read the encoders' messages; the contents are compared with the samples.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto

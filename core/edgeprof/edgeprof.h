@@ -1,7 +1,8 @@
 /*
  * edgeprof: always-on profiling for small ARM Linux devices, without malloc.
  *
- * This is the library's whole public interface. Conventions:
+ * A program includes this header, and tls.h for https. transport.h is for transports, hooks.h for hooks of a runtime,
+ * port.h for operating systems. Conventions:
  *  - Functions return 0 or a positive value for success and a negative errno value for failure.
  *  - The caller owns every buffer that it passes. ep_start() copies strings unless a comment says otherwise.
  *  - A zeroed field means its default.
@@ -22,7 +23,7 @@
 extern "C" {
 #endif
 
-/* The library's version, defined only here. The format has its own version (core/FORMAT.md). */
+/* The library's version has its only definition here. The format has a version of its own (core/FORMAT.md). */
 #define EP_VERSION "0.1.0"
 
 struct ep_transport; /* all four: core/edgeprof/transport.h */
@@ -30,7 +31,7 @@ struct ep_encoder;
 struct ep_push;
 struct ep_names;
 
-/* What is measured, with the unit of its value. Numbers are part of the format. */
+/* What edgeprof measures, with the unit of its value. The numbers are part of the format. */
 enum ep_kind {
     EP_KIND_CPU = 1,       /* time on the CPU; ns */
     EP_KIND_WAIT = 2,      /* time in waits marked by ep_wait_begin(); ns */
@@ -45,8 +46,8 @@ enum ep_kind {
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
 
-/* Presets for the sampling rate and the collected kinds. A kernel's timers tick at most HZ times a second; with a
- * higher rate each sample carries more weight. */
+/* A level is a preset of sampling rate and kinds. CPU samples come on kernel ticks, HZ a second at most; with a higher
+ * rate each sample stands for more time. */
 enum ep_level {
     EP_LEVEL_DEFAULT = 0, /* low */
     EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread; CPU only */
@@ -62,40 +63,37 @@ enum ep_format {
 enum ep_flags {
     /* Starts no threads: the program calls ep_collect() and ep_deliver() itself. */
     EP_MANUAL = 1,
-    /* Each stack carries its thread's name as a label. */
+    /* Adds the thread's name to each stack as a label. */
     EP_THREAD_LABELS = 2,
     /* Counts idle waits (EP_WAIT_IDLE), such as those of a pool's workers without work. */
     EP_IDLE_WAITS = 4,
-    /* Starts edgeprof's two threads only when they are needed: when the ring is nearly full, or both an interval and
-     * 3 s are over. Also when the program creates a thread, or calls ep_flush(), ep_stop() or a similar function.
-     * Until then a single-threaded program stays single-threaded. Needs glibc; elsewhere the threads start at once. */
+    /* Starts edgeprof's two threads only when they are needed, so that a single-threaded program stays single-threaded
+     * until then: when the ring is nearly full, when both an interval and 3 s are over, when the program creates a
+     * thread, or when it calls ep_flush(), ep_stop() or a similar function. Needs glibc; elsewhere they start at once.
+     */
     EP_LAZY_THREADS = 8,
-    /* No limits of allocations, exceptions, locks and waits per second: the nominal distances at any rate. Exceptions
-     * are then counted one by one. For measurements; a busy program may have thousands of events a second. */
+    /* Switches off the limits of allocations, exceptions, locks and waits per second. Exceptions are then counted one
+     * by one. For measurements: a busy program may have thousands of events a second. */
     EP_ALL_EVENTS = 16,
-    /* The CPU time that the process used before ep_start() counts too, as the main thread's [thread exit]. For a forked
-     * child that starts its own profiler. A child has none until it calls ep_start(), with memory of its own or with
-     * its copy of the parent's. Do not give it the parent's spool directory, control or pull address. */
+    /* Counts the CPU time that the process used before ep_start() too, as the main thread's [thread exit]. It is for a
+     * forked child that starts its own profiler; a child has none until it calls ep_start(), with memory of its own or
+     * with its copy of the parent's. Do not give it the parent's spool directory, control or pull address. */
     EP_SINCE_FORK = 32,
-    /* Libraries that appear after ep_start() can be unloaded: dlclose() runs their destructors and unmaps them. Else
-     * edgeprof keeps each one that it has seen (RTLD_NODELETE). Stacks through such a library are cut at its code,
-     * which is [unknown]. */
+    /* Lets dlclose() unload libraries that appear after ep_start(). The price: their code is [unknown], and stacks
+     * through it are cut there. Without this flag edgeprof keeps each library that it has seen (RTLD_NODELETE). */
     EP_NO_PIN = 64,
-    /* The clock of CPU samples; without one of them edgeprof chooses (docs/accuracy.md). TIMERS: each thread's CPU
-     * timer. TICKS: what runs at a kernel tick, at the cost of a signal a tick. PERF: the kernel's perf events, at any
-     * rate, for a descriptor a thread; time in the kernel is [kernel] and has no stack. Threads that cannot have one
-     * get what edgeprof chooses (ep_stats.clock_error). */
-    EP_CLOCK_TIMERS = 256,
-    EP_CLOCK_TICKS = 512,
-    EP_CLOCK_PERF = 768,
-    EP_CLOCKS = 768, /* the mask of all three */
+    /* Choose the clock of CPU samples; by default edgeprof chooses (docs/accuracy.md). A thread that cannot have the
+     * wanted clock gets what edgeprof chooses, and ep_stats.clock_error has the reason. */
+    EP_CLOCK_TIMERS = 256, /* each thread's CPU timer */
+    EP_CLOCK_TICKS = 512,  /* what runs at a kernel tick, at the cost of a signal a tick */
+    EP_CLOCK_PERF = 768,   /* perf events: any rate, for a descriptor a thread; time in the kernel is [kernel] */
+    EP_CLOCKS = 768,       /* the mask of all three */
 };
 
 struct ep_config {
     /* The working memory: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT suits most programs; more
-     * memory makes the ring, the tree and the outbox larger. Must stay valid until ep_stop() has returned 0 or
-     * -ETIMEDOUT.
-     * docs/memory.md lists what else the library uses. */
+     * memory makes the ring, the tree and the outbox larger. It must stay valid until ep_stop() has returned 0 or
+     * -ETIMEDOUT. docs/memory.md lists what else the library uses. */
     void *memory;
     size_t memory_size;
 
@@ -116,30 +114,27 @@ struct ep_config {
 
     uint32_t flags; /* enum ep_flags */
 
-    /* What the transport gets. NULL: EP_FORMAT_COMPACT. &ep_encoder_pprof: EP_FORMAT_PPROF, compressed by gzip, one
-     * message a family and interval, made while sending in memory of its own (see docs/memory.md). Programs link only
-     * what they use. */
+    /* The format that the transport gets. NULL: EP_FORMAT_COMPACT. &ep_encoder_pprof: EP_FORMAT_PPROF, compressed by
+     * gzip, one message for each family and interval, made while sending in memory of its own (docs/memory.md). */
     const struct ep_encoder *encoder;
 
-    /* For endpoints http:// and https:// only. push: the protocol for pprof, &ep_push_pyroscope; pprof over HTTP
-     * requires one. names: &ep_names_process adds function names to push messages, for servers that cannot
-     * symbolize. headers: lines "Name: value" for each request, separated by '\n'; never shown in messages; not
-     * copied: must stay valid as long as `memory`. */
-    const struct ep_push *push;
-    const struct ep_names *names;
+    /* For endpoints http:// and https:// only. */
+    const struct ep_push *push;   /* the protocol for pprof, &ep_push_pyroscope; pprof over HTTP requires one */
+    const struct ep_names *names; /* &ep_names_process adds function names, for servers that cannot symbolize */
+    /* Lines "Name: value" for each request, separated by '\n'. They never appear in messages. They are not copied and
+     * must stay valid as long as `memory`. */
     const char *headers;
 };
 
 extern const struct ep_encoder ep_encoder_pprof;
 extern const struct ep_push ep_push_pyroscope; /* Grafana Pyroscope's push.v1.PusherService/Push */
 
-/* Function names found in the process: from dynamic symbols and from a language runtime (.NET); otherwise
- * module+0x1234. Uses no memory of ep_config.memory but EP_NAMES_BYTES and 60 KiB of bss, touched only as far as
- * needed. */
+/* Finds function names in the process: from dynamic symbols and from a language runtime (.NET), else module+0x1234. It
+ * uses EP_NAMES_BYTES and 60 KiB of static memory, touched only as far as needed, and nothing of ep_config.memory. */
 extern const struct ep_names ep_names_process;
 
-/* Reasons why a measurement is missing from a profile, or is recorded with less detail. Numbers are part of the
- * format. */
+/* A loss reason says why a profile lacks a measurement, or has it with less detail. The numbers are part of the format.
+ */
 enum ep_loss {
     EP_LOSS_RING_FULL = 0,       /* the collect thread did not drain the ring in time */
     EP_LOSS_NO_TIMER = 1,        /* threads without a timer (count only); their CPU time is reported */
@@ -262,41 +257,60 @@ struct ep_stats {
 };
 
 /* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
- * Returns 0; -EINVAL: a field is out of range (ep_start_error() names it); -ENOMEM: memory_size is too small;
- * -EALREADY: running; -EBUSY: no signal is free for profiling, or a thread still uses the memory of the last run (see
- * ep_stop()); else the system's error. Context: init. */
+ *
+ * Returns
+ *   0          profiling runs
+ *   -EINVAL    a field is out of range; ep_start_error() names it
+ *   -ENOMEM    memory_size is too small
+ *   -EALREADY  a profiler runs already
+ *   -EBUSY     no signal is free for profiling, or a thread still uses the memory of the last run (see ep_stop())
+ *   others     the system's error
+ * Context: init. */
 int ep_start(const struct ep_config *config);
 
-/* Fills the fields of *config that are zero from the environment: EDGEPROF_ENDPOINT, EDGEPROF_SERVICE,
- * EDGEPROF_TAGS, EDGEPROF_LEVEL (low, medium, high), EDGEPROF_KINDS ("cpu,alloc", as ep_kind_name()), EDGEPROF_RATE
- * (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms), EDGEPROF_FORMAT (compact, pprof), EDGEPROF_THREAD_LABELS,
- * EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN and EDGEPROF_NAMES (1, 0), EDGEPROF_TOKEN (bearer) or
- * EDGEPROF_TOKEN_FILE (as ep_token_file()), and EDGEPROF_HEADERS. Then it reads PYROSCOPE_* and OTEL_* variables of the
- * same meaning (table in port/nativeaot/EdgeProf/README.md). Links the push and names code, since a variable may ask
- * for it. Strings point into the environment or into memory that lasts until the next call. Returns 1 if a variable
- * names an upload target, or asks for the pull endpoint (EDGEPROF_PULL, which ep_pull_start() reads); 0 if none does;
- * -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
+/* Fills the fields of *config that are zero from environment variables:
+ *   EDGEPROF_ENDPOINT, EDGEPROF_SERVICE, EDGEPROF_TAGS, EDGEPROF_HEADERS   texts
+ *   EDGEPROF_LEVEL           low, medium, high
+ *   EDGEPROF_KINDS           names of ep_kind_name(), "cpu,alloc"
+ *   EDGEPROF_RATE (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms)
+ *   EDGEPROF_FORMAT          compact, pprof
+ *   EDGEPROF_CLOCK           auto, timer, ticks, perf
+ *   EDGEPROF_THREAD_LABELS, EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN, EDGEPROF_NAMES   1 or 0
+ *   EDGEPROF_TOKEN           a bearer token; EDGEPROF_TOKEN_FILE: its file, see ep_token_file()
+ * Then it reads the PYROSCOPE_* and OTEL_* variables of the same meaning (table in docs/configuration.md). It links the
+ * code for pprof, pushing and names, because a variable may ask for them. Strings point into the environment or into
+ * memory that lasts until the next call.
+ *
+ * Returns
+ *   1          a variable names an upload target, or asks for the pull endpoint (EDGEPROF_PULL of ep_pull_start())
+ *   0          none does
+ *   -EINVAL    a variable is invalid; ep_start_error() names it
+ * Context: init. */
 int ep_config_from_env(struct ep_config *config);
 
-/* Explains the failure of the last ep_start(), ep_config_from_env() or similar call in one line; "" after success.
+/* Explains in one line why the last ep_start(), ep_config_from_env() or similar call failed; "" after success.
  * Context: init. */
 const char *ep_start_error(void);
 
-/* Stops sampling, delivers for at most deadline_ms what is in memory, and ends the threads. With a spool, stores
- * what cannot be delivered there, also before the deadline. ep_start() works again afterwards.
+/* Stops profiling. Delivers what is in memory, for at most deadline_ms, and ends edgeprof's threads. With a spool,
+ * stores in it what cannot be delivered in time. ep_start() works again afterwards.
  *
- * A thread of the program may be within edgeprof and not return, in a long pause or stopped by a debugger. After half
- * the time, at most a second, the rest is delivered without what that thread records. The deadline holds also then,
- * but for two looks of 0.1 s at whether that thread has left.
+ * A thread of the program can be inside edgeprof and not return, for example in a long pause or under a debugger.
+ * ep_stop() waits for it for half of deadline_ms, at most 1 s, then delivers without the record of that thread, which
+ * counts as EP_LOSS_STOPPED. The call may then take 0.2 s longer than deadline_ms.
  *
- * Returns 0; -ESRCH: not running; -ETIMEDOUT: stopped, and undelivered messages were dropped and counted; -EBUSY:
- * stopped, but a thread still uses the memory: neither free it nor use it for anything else, until a call returns
- * another result: that of the whole stop. ep_stats.busy_stops counts it, ep_start_error() has a line about it. What
- * such a thread records late is lost as EP_LOSS_STOPPED. ep_start() is refused with -EBUSY as long. Context: init. */
+ * Returns
+ *   0           everything was delivered or stored. The memory is yours again
+ *   -ETIMEDOUT  undelivered messages were dropped and counted. The memory is yours again
+ *   -EBUSY      profiling has stopped, but a thread still uses the memory: neither free nor reuse it. Call again
+ *               until the result changes; that is the result of the whole stop. Until then ep_start() returns -EBUSY
+ *               too. ep_stats.busy_stops counts these calls, and ep_start_error() explains them
+ *   -ESRCH      no profiler runs
+ * Context: init. */
 int ep_stop(uint32_t deadline_ms);
 
-/* Store-and-forward: undelivered messages are kept in files, through restarts and power cuts. See
- * core/features/spool/README.md. */
+/* The spool keeps undelivered messages in files, through restarts and power cuts. core/features/spool/README.md
+ * explains it. */
 struct ep_spool_config {
     const char *dir; /* used by one process at a time, and by nothing else; created if its parent exists. Copied */
 
@@ -317,17 +331,22 @@ struct ep_spool_config {
 #define EP_SPOOL_MEMORY_MIN (16 * 1024)
 #define EP_SPOOL_MEMORY     (48 * 1024)
 
-/* Enables the spool from the next ep_start() on; NULL disables it. A program that does not call this does not link
- * the spool. A disk error is not an error here: ep_stats.spool_error has it, and messages stay in memory. A forked
- * child has no spool until it calls this.
- * Returns 0; -EALREADY: the profiler runs; -EINVAL: a field is out of range (ep_start_error()). Context: init. */
+/* Enables the spool from the next ep_start() on; NULL disables it. A program that does not call this does not link the
+ * spool. A disk error is not an error here: ep_stats.spool_error has it, and messages stay in memory. A forked child
+ * has no spool until it calls this.
+ *
+ * Returns
+ *   0          the next run has a spool, or none for NULL
+ *   -EALREADY  the profiler runs
+ *   -EINVAL    a field is out of range; ep_start_error() names it
+ * Context: init. */
 int ep_spool_start(const struct ep_spool_config *config);
 
-/* Fills dir and cap_bytes from EDGEPROF_SPOOL (a directory) and EDGEPROF_SPOOL_BYTES where they are zero.
- * Returns 1 if dir is set then, 0 if not, -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
+/* Fills dir and cap_bytes, where they are zero, from EDGEPROF_SPOOL (a directory) and EDGEPROF_SPOOL_BYTES.
+ * Returns 1: dir is set now; 0: it is not; -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
 int ep_spool_from_env(struct ep_spool_config *config);
 
-/* The record of a crash, see core/features/crash/README.md. */
+/* Crash records; core/features/crash/README.md explains them. */
 struct ep_crash_config {
     const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
     /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. Three quarters are for the record. */
@@ -335,35 +354,48 @@ struct ep_crash_config {
     bool registers; /* record all registers, not only pc, sp, fp and lr: they may hold anything */
 };
 
-/* From here on a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) is recorded in a file while a
- * profiler runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end.
- * Exit status, core dump and earlier handlers stay as they are. Call it before ep_start(), with the configuration that
- * ep_start() gets, which it changes: the next run delivers the record, and also that a run ended without
- * ep_crash_stop() or exit(), in front of its profiles. Only receivers of the compact format get it. A record that is
- * not delivered is never overwritten. An overflow of the stack cannot be recorded; it counts as such an end. A program
- * that does not call this links nothing of it. A forked child has none. Handlers that are installed later get a signal
- * first: see ep_crash_in_front(). Returns 0; -EALREADY: it is on, or the profiler runs; -EINVAL: a field is
- * out of range, or there is no endpoint; -EBUSY: another process uses the file; else the system's error
- * (ep_start_error()). Context: init. */
+/* Makes fatal signals (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) leave a record in a file while a profiler
+ * runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end. Exit
+ * status, core dump and earlier handlers stay as they are.
+ *
+ * Call it before ep_start(), with the configuration that ep_start() gets; it changes *config. The next run then
+ * delivers the record before its profiles, and reports if a run ended without ep_crash_stop() or exit(). Only receivers
+ * of the compact format get records. Nothing overwrites a record that is not delivered. Not recorded: an overflow of
+ * the stack, which is reported as an end without a record. Handlers that are installed later get a signal first: see
+ * ep_crash_in_front(). A forked child records nothing. A program that does not call this links nothing of it.
+ *
+ * Returns
+ *   0          fatal signals are recorded
+ *   -EALREADY  they are already, or the profiler runs
+ *   -EINVAL    a field is out of range, or there is no endpoint; ep_start_error() names it
+ *   -EBUSY     another process uses the file
+ *   others     the system's error
+ * Context: init. */
 int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash);
 
-/* For a later ep_start() with another configuration, or if ep_crash_start() got none that has an endpoint, only a
- * transport: this one delivers what is recorded. Nothing if crashes are not recorded. Context: init. */
+/* Makes ep_start() with this configuration deliver the record. Use it when ep_crash_start() got another configuration
+ * or one that has no endpoint, only a transport. No effect if crashes are not recorded. Context: init. */
 void ep_crash_follow(struct ep_config *config);
 
-/* For handlers of fatal signals that other code has installed since, and that do not call the one before: glog's, or
- * another crash reporter's. They get the signal behind the record again, as if they had been there before
- * ep_crash_start(). A default action that was set since or a signal that is ignored stays so. Not for handlers that
- * continue the program, as language runtimes have: a fault that they handle would be recorded as a crash. Returns the
- * number of these handlers; -ENOENT: crashes are not recorded here; -ENOSPC: it was called too often, with other
- * handlers each time. Context: init. */
+/* Puts edgeprof's handler in front of handlers that other code has installed since ep_crash_start(), such as glog's or
+ * another crash reporter's, which may not call the handler before their own. They get the signal after the record. A
+ * default action that was set since, or a signal that is ignored, stays.
+ * Do not use it for handlers that continue the program, as language runtimes have: edgeprof would record a fault that
+ * they handle as a crash.
+ *
+ * Returns
+ *   0 or more  the number of these handlers
+ *   -ENOENT    crashes are not recorded here
+ *   -ENOSPC    it was called too often, with other handlers each time
+ * Context: init. */
 int ep_crash_in_front(void);
 
-/* Ends that, after ep_stop(): a regular end. exit() does it too. Context: init. */
+/* Ends recording and marks the end of this run as regular. Call it after ep_stop(); exit() does it too. Context: init.
+ */
 void ep_crash_stop(void);
 
 /* Fills what is zero from EDGEPROF_CRASH (1: in EDGEPROF_SPOOL's directory; or a directory, with a '/') and
- * EDGEPROF_CRASH_REGISTERS. Returns 1: crashes are to be recorded; 0: not; -EINVAL (ep_start_error()).
+ * EDGEPROF_CRASH_REGISTERS. Returns 1: crashes are to be recorded; 0: they are not; -EINVAL (ep_start_error()).
  * Context: init. */
 int ep_crash_from_env(struct ep_crash_config *config);
 
@@ -383,14 +415,15 @@ enum ep_incident_cause {                             /* numbers are part of the 
 };
 
 struct ep_incident_config {
-    /* Half of it holds the samples, 8 bytes each, the other half their stacks. At least EP_INCIDENT_MEMORY_MIN bytes;
-     * must stay valid while the profiler runs. EP_INCIDENT_MEMORY holds 110 s of one busy processor at 19 Hz. */
+    /* The memory of the history: half of it holds the samples, 8 bytes each, the other half their stacks. At least
+     * EP_INCIDENT_MEMORY_MIN bytes; EP_INCIDENT_MEMORY holds 110 s of one busy processor at 19 Hz. It must stay valid
+     * while the profiler runs. */
     void *memory;
     size_t memory_size;
 
     uint32_t tail_ms; /* how long the history goes on after a trigger; at most 60000, default 2000 */
-    /* What the history records besides CPU samples, EP_KIND_BIT()s, whatever kinds the profile has; default: waits and
-     * locks from 1 ms on, and GC pauses. EP_KIND_BIT(EP_KIND_CPU): nothing else. */
+    /* The kinds that the history records besides CPU samples, EP_KIND_BIT()s, whatever kinds the profile has. Default:
+     * waits and locks from 1 ms on, and GC pauses. EP_KIND_BIT(EP_KIND_CPU): nothing else. */
     uint32_t kinds;
 
     /* Triggers; 0: none, unless it says otherwise. */
@@ -402,7 +435,7 @@ struct ep_incident_config {
     uint32_t for_ms;       /* default 10000 */
     uint32_t exceptions;   /* in a second; then the history has exceptions, too */
 
-    /* What is beyond these limits is counted (ep_incident_stats.suppressed). */
+    /* Limits; ep_incident_stats.suppressed counts the triggers beyond them. */
     uint32_t gap_ms;    /* between two incidents of one cause; default 300000 */
     uint32_t per_day;   /* of one cause; default 10 */
     uint32_t day_bytes; /* of all messages of a day; default 1 MiB */
@@ -411,26 +444,31 @@ struct ep_incident_config {
 #define EP_INCIDENT_MEMORY     (48 * 1024)
 
 /* Enables incidents from the next ep_start() on; NULL disables them. A program that does not call this links no
- * history. Messages about incidents go to receivers of the compact format only. Returns 0; -EALREADY: the profiler
- * runs; -EINVAL or -ENOMEM: a field is out of range (ep_start_error()). Context: init. */
+ * history. Only receivers of the compact format get messages about incidents.
+ *
+ * Returns
+ *   0                 the next run has incidents, or none for NULL
+ *   -EALREADY         the profiler runs
+ *   -EINVAL, -ENOMEM  a field is out of range; ep_start_error() names it
+ * Context: init. */
 int ep_incident_start(const struct ep_incident_config *config);
 
 /* Fills what is zero from EDGEPROF_INCIDENT (1: on) and EDGEPROF_INCIDENT_LIMITS, such as "span=500,heartbeat=5000".
- * Half of WATCHDOG_USEC is the default of heartbeat_ms, unless WATCHDOG_PID is another process. Returns 1: on; 0: off;
+ * The default of heartbeat_ms is half of WATCHDOG_USEC, unless WATCHDOG_PID is another process. Returns 1: on; 0: off;
  * -EINVAL (ep_start_error()). Context: init. */
 int ep_incident_from_env(struct ep_incident_config *config);
 
-/* Triggers an incident; the name, at most 31 bytes, is copied. Returns 0; -EAGAIN: another trigger waits, and this one
- * is counted as suppressed; -ESRCH: there is no history. Context: signal. */
+/* Triggers an incident. It copies at most 31 bytes of the name. Returns 0; -EAGAIN: another trigger waits, and this one
+ * counts as suppressed; -ESRCH: there is no history. Context: signal. */
 int ep_incident(const char *name);
 
-/* Between both calls, which may be on different threads, a span is open. One that takes longer than limit_ms, 0:
- * ep_incident_config.span_ms, is a trigger, while it is still open or at its end. At most 64 are open at a time;
- * others, and all without a history, are 0 and not watched. Context: signal. */
+/* A span is open between these two calls, which may be on different threads. If it takes longer than limit_ms (0:
+ * ep_incident_config.span_ms), it triggers an incident, while it is still open or at its end. 64 spans can be open at a
+ * time; for further ones, and without a history, the result is 0 and nothing is watched. Context: signal. */
 uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms);
 void ep_incident_span_end(uint32_t span);
 
-/* The program is alive: see ep_incident_config.heartbeat_ms. Context: signal. */
+/* Reports that the program is alive, see ep_incident_config.heartbeat_ms. Context: signal. */
 void ep_heartbeat(void);
 
 struct ep_incident_stats {
@@ -446,25 +484,38 @@ void ep_incident_stats_get(struct ep_incident_stats *stats); /* Context: any thr
  * it. The specification is still in development, so they are off by default. Linux only; a program that calls none of
  * these functions links none of them. */
 
-/* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more.
- * The first value of a key counts: of `attributes` ("key=value,key=value", %-encoded; NULL: none), config->service
- * (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and what edgeprof knows. A forked
- * child has none until it calls this. Nothing is kept by reference. Returns 0; -EEXIST: another library has published
- * one; -EINVAL: attributes are malformed or too long; -ENOTSUP: readers would not find it on this system; else the
- * system's error (ep_start_error()). Context: init. */
+/* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more. The
+ * first value of a key counts, in this order: `attributes` ("key=value,key=value", %-encoded; NULL: none),
+ * config->service (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and what edgeprof
+ * knows. edgeprof keeps no reference to the arguments. A forked child has no process context until it calls this.
+ *
+ * Returns
+ *   0         readers find it
+ *   -EEXIST   another library has published one
+ *   -EINVAL   attributes are malformed or too long
+ *   -ENOTSUP  readers would not find it on this system
+ *   others    the system's error (ep_start_error())
+ * Context: init. */
 int ep_otel_publish(const struct ep_config *config, const char *attributes);
 
-/* Publishes what each thread works for from here on: the span of ep_span_set(), if it has both ids, and labels of
- * ep_tag_push(), of which the first 64 keys and 228 bytes a thread are shown. Each thread takes 272 bytes more in
- * programs that link this. Needs ep_otel_publish(), and -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 when the program
- * is linked. Not with libedgeprof.so. Returns 0; -EALREADY; -EEXIST: another library publishes thread contexts;
- * -ENOENT: the symbol is not exported; -EINVAL: there is no process context (ep_start_error()). Context: init. */
+/* Publishes for each thread what it works for: the span of ep_span_set(), if it has both ids, and the labels of
+ * ep_tag_push(), of which readers see the first 64 keys and 228 bytes a thread. A thread takes 272 bytes more in
+ * programs that link this. It needs ep_otel_publish() before, and -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 when
+ * the program is linked. It does not work with libedgeprof.so.
+ *
+ * Returns
+ *   0          threads are published
+ *   -EALREADY  they are already
+ *   -EEXIST    another library publishes thread contexts
+ *   -ENOENT    the symbol is not exported
+ *   -EINVAL    there is no process context (ep_start_error())
+ * Context: init. */
 int ep_otel_threads(void);
 
-/* From here on samples and events of a thread carry the span that another tracer in this process has published for it,
- * in a module that is loaded now or later. It counts instead of the thread's own ep_span_set(). Not seen: such spans in
- * waits that are still open, and in dumps of all threads. Returns 1: there is such a tracer; 0: not yet; -ENOSYS.
- * Context: init. */
+/* Makes samples and events of a thread carry the span that another tracer in this process has published for it, in a
+ * module that is loaded now or later. That span counts instead of the thread's own ep_span_set(). Waits that are still
+ * open, and dumps of all threads, do not have it. Returns 1: there is such a tracer; 0: not yet; -ENOSYS. Context:
+ * init. */
 int ep_otel_read(void);
 
 /* Removes the process context, and with it what readers see of threads. Context: init. */
@@ -475,75 +526,84 @@ void ep_otel_withdraw(void);
 enum { EP_OTEL_PUBLISH = 1, EP_OTEL_READ = 2 };
 int ep_otel_from_env(void);
 
-/* From the next ep_start() on, `say` gets one line when profiles do not arrive, with the reason and without
- * credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and one when they arrive again. Each
- * reason is said once, and again after an hour at the earliest. The deliver thread calls it; it may block for a moment.
- * NULL: nothing is said, as in a program that never calls this, which does not link it. The preload library and the
- * .NET package write the lines to standard error. Context: init. */
+/* From the next ep_start() on, the deliver thread calls `say` with one line when profiles do not arrive, with the
+ * reason and without credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and with one line
+ * when they arrive again. It reports each reason once, and again after an hour at the earliest. `say` may block for a
+ * moment. NULL: no lines. The preload library and the .NET package write the lines to standard error. A program that
+ * does not call this does not link it. Context: init. */
 void ep_notice_to(void (*say)(const char *line));
 
-/* The bearer token of every request is the content of that file, without blanks around it, from the next ep_start() on.
- * The file is read at the start, and again after each answer 401 or 403, so a new token needs no restart. If it cannot
- * be read, the profiler starts all the same and reads it again later; ep_notice_to() has a line about it. Not together
- * with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no file.
- * Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
+/* Makes the content of a file, without blanks around it, the bearer token of every request from the next ep_start() on.
+ * The profiler reads the file at the start, and again after each answer 401 or 403, so a new token needs no restart. If
+ * it cannot read the file, it starts anyway and reads it again later; ep_notice_to() has a line about it. Do not
+ * combine it with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no
+ * file. Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
 int ep_token_file(const char *path);
 
-/* A second endpoint for profiles that are too old for the receiver at config->endpoint, which must take pprof, like
- * Pyroscope. It gets profiles whose start is an hour old or more, and those of ten minutes or more that the receiver
- * refuses, in the same format, without config->headers. If it cannot be reached, they stay in the spool. Without a
- * spool the receiver is asked first at any age, and what the second cannot take then is lost as refused. Sets
- * config->transport. Call it after ep_config_from_env() and ep_tls_setup(), and pass *config to ep_start(). The
- * endpoint is copied. NULL: EDGEPROF_ENDPOINT_OLD has it. Returns 1; 0: there is none; -EALREADY: the profiler runs;
- * -EINVAL: no such endpoint, or *config has no endpoint or another format (ep_start_error()). Context: init. */
+/* Adds a second endpoint for profiles that are too old for the receiver at config->endpoint. Both must take pprof, like
+ * Pyroscope. The second one gets profiles whose start is an hour old or more, and those of ten minutes or more that the
+ * first one refuses, in the same format, without config->headers. If it cannot be reached, they stay in the spool.
+ * Without a spool the first receiver is asked at any age, and what the second cannot take then is lost as refused. It
+ * sets config->transport: call it after ep_config_from_env() and ep_tls_setup(), and pass *config to ep_start(). The
+ * endpoint is copied. NULL: EDGEPROF_ENDPOINT_OLD has it.
+ *
+ * Returns
+ *   1          there is a second endpoint
+ *   0          there is none
+ *   -EALREADY  the profiler runs
+ *   -EINVAL    the endpoint is invalid, or *config has no endpoint or another format (ep_start_error())
+ * Context: init. */
 int ep_endpoint_old(struct ep_config *config, const char *endpoint);
 
-/* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if nothing was ever
- * started. Context: any thread. */
+/* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if no profiler ever ran.
+ * Context: any thread. */
 int ep_stats_get(struct ep_stats *stats);
 
-/* Ends the interval now. The collect thread encodes the profile and hands it to the deliver thread; this call does
- * not wait for that.
- * Returns 0 or -ESRCH. Context: any thread. */
+/* Ends the interval now. The collect thread encodes the profile and hands it to the deliver thread; this call does not
+ * wait for that. Returns 0 or -ESRCH. Context: any thread. */
 int ep_flush(void);
 
-/* With EP_MANUAL: the work of the two threads, to be called at least every 100 ms. ep_collect() never blocks.
+/* With EP_MANUAL these do the work of the two threads; call them at least every 100 ms. ep_collect() never blocks.
  * ep_deliver() blocks for at most deadline_ms. Both return 0 or -ESRCH; ep_deliver() also the transport's error.
  * Context: collect / deliver. */
 int ep_collect(void);
 int ep_deliver(uint32_t deadline_ms);
 
-/* Change the settings at run time. The next interval begins at once. Return 0, -EINVAL or -ESRCH.
- * Context: any thread. */
+/* These change the settings at run time; the next interval begins at once. Those of type int return 0, -EINVAL or
+ * -ESRCH. Context: any thread. */
 int ep_level_set(enum ep_level level);          /* sets the level's rate and kinds */
 int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
 int ep_kinds_change(uint32_t on, uint32_t off); /* switches single kinds on and off */
 enum ep_level ep_level_get(void);               /* EP_LEVEL_DEFAULT when none runs */
 uint32_t ep_kinds_get(void);                    /* 0 when none runs */
 
-/* Asks for one stack of every thread, as EP_KIND_THREAD, whatever kinds are on. All are in one profile, within an
- * interval, with the thread's name as a label. The collect thread reads the stacks without disturbing the threads.
- * Of a thread in a marked wait (see below) it reads a copy of the stack. Of a thread blocked in the kernel likewise,
- * as far as the copy can be walked without the frame pointer. Of a running thread it uses the next CPU sample. A
- * thread whose stack cannot be read shows as [no stack].
- * Returns 0 or -ESRCH. Context: any thread. */
+/* Requests one stack of every thread, as EP_KIND_THREAD, whatever kinds are on. All are in one profile, within an
+ * interval, with the thread's name as a label. The collect thread reads the stacks without disturbing the threads: of a
+ * thread in a marked wait (see below) from a copy of its stack; of a thread blocked in the kernel likewise, as far as
+ * the copy can be walked without the frame pointer; of a running thread from its next CPU sample. A thread whose stack
+ * it cannot read is shown as [no stack]. Returns 0 or -ESRCH. Context: any thread. */
 int ep_threads_dump(void);
 
-/* Starts the control endpoint: level, kinds and statistics over HTTP, for curl and for tools on the device. A
- * program that does not call this has no such endpoint and does not link it. where: a path (a unix socket,
- * accessible to the program's user only) or a number (a port of 127.0.0.1). token: requests must carry it as
- * "Authorization: Bearer TOKEN"; a port needs one of at least 16 characters. where NULL: both are read from
- * EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN. Both strings must stay valid until ep_control_stop(). The endpoint
- * stays open across ep_stop() and ep_start().
- * Returns 1: it listens; 0: no address was given; -EINVAL: neither a path nor a port, or a port
- * without a valid token; -EALREADY; else the system's error. Context: init. */
+/* Starts the control endpoint: level, kinds and statistics over HTTP, for curl and for tools on the device. A program
+ * that does not call this does not link it. The endpoint stays open across ep_stop() and ep_start(). where: a path (a
+ * Unix socket, accessible to the program's user only) or a number (a port of 127.0.0.1). token: requests must carry it
+ * as "Authorization: Bearer TOKEN"; a port needs one of at least 16 characters. where NULL: both are read from
+ * EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN. Both strings must stay valid until ep_control_stop().
+ *
+ * Returns
+ *   1          it listens
+ *   0          no address was given
+ *   -EINVAL    neither a path nor a port, or a port without a valid token
+ *   -EALREADY  it listens already
+ *   others     the system's error
+ * Context: init. */
 int ep_control_start(const char *where, const char *token);
-/* Returns 0, or -ESRCH when there is none. Context: init. */
+/* Stops the control endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
 int ep_control_stop(void);
 
 struct ep_pull_config {
     /* All memory of the endpoint, at least EP_PULL_MEMORY_MIN bytes, any alignment. It holds requests and the
-     * endpoint's own profiles; more memory makes these larger. Must stay valid until ep_pull_stop(). */
+     * endpoint's own profiles; more memory makes these larger. It must stay valid until ep_pull_stop(). */
     void *memory;
     size_t memory_size;
     /* "port" (of 127.0.0.1), "address:port", "[IPv6 address]:port". NULL: where and token are read from
@@ -552,26 +612,33 @@ struct ep_pull_config {
     /* Requests must carry it, as "Authorization: Bearer TOKEN" or as a password ("http://any:TOKEN@host/..."). An
      * address other than loopback needs one of at least 16 characters; /control needs one on every address. */
     const char *token;
-    /* The token and the profiles cross the network unencrypted: without this consent (EDGEPROF_PULL_INSECURE=1) an
-     * address other than loopback is refused. Better: TLS in front, on this machine. */
+    /* Your consent (EDGEPROF_PULL_INSECURE=1) to an address other than loopback, because the token and the profiles
+     * cross the network unencrypted. Better: TLS in front, on this machine. */
     bool insecure;
 };
 
 /* Starts the pull endpoint: profiles on request over HTTP, with the paths of Go programs: /debug/pprof/ for go tool
- * pprof, Parca and curl, and /metrics for Prometheus. A program that does not call this has no such endpoint and
- * does not link it. Pulled profiles have memory of their own and remove nothing from pushed profiles. Without an
- * endpoint in ep_config, profiles are available by pull only. `where` and `token` must stay valid until
- * ep_pull_stop(). The endpoint stays open across ep_stop() and ep_start().
- * Returns 1: it listens; 0: no address was given; -EINVAL: no valid address and port, or one
- * that needs a (longer) token; -EACCES: one beyond loopback, without consent; -ENOMEM: memory_size is too small;
- * -EALREADY; else the system's error. Context: init. */
+ * pprof, Parca and curl, and /metrics for Prometheus. A program that does not call this does not link it. Pulled
+ * profiles have memory of their own; pulling removes nothing from pushed profiles. Without an endpoint in ep_config,
+ * profiles are available by pull only. The endpoint stays open across ep_stop() and ep_start(). `where` and `token`
+ * must stay valid until ep_pull_stop().
+ *
+ * Returns
+ *   1          it listens
+ *   0          no address was given
+ *   -EINVAL    no valid address and port, or one that needs a (longer) token
+ *   -EACCES    an address beyond loopback, without consent
+ *   -ENOMEM    memory_size is too small
+ *   -EALREADY  it listens already
+ *   others     the system's error
+ * Context: init. */
 int ep_pull_start(const struct ep_pull_config *config);
-/* Returns 0, or -ESRCH when there is none. Context: init. */
+/* Stops the pull endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
 int ep_pull_stop(void);
 
 /* ---- what a thread is doing ---- */
 
-/* Classes of waiting. Each shows as a special frame at the leaf. */
+/* Classes of waiting. Each is a special frame at the leaf. */
 enum ep_wait {
     EP_WAIT_OTHER = 0,   /* [wait] */
     EP_WAIT_LOCK = 1,    /* [lock]; also EP_KIND_LOCK */
@@ -582,8 +649,8 @@ enum ep_wait {
     EP_WAITS = 6
 };
 
-/* Mark a call that blocks as a wait. Calls may nest; only the outermost pair counts. The function that calls
- * ep_wait_begin() must not return before ep_wait_end(). A pair costs less than two clock reads. Neither
+/* These two mark a call that blocks as a wait. Calls may nest; only the outermost pair counts. The function that calls
+ * ep_wait_begin() must not return before ep_wait_end(). A pair costs less than two readings of the clock. Neither
  * blocks or allocates; both keep errno. Context: signal. */
 void ep_wait_begin(enum ep_wait wait);
 void ep_wait_end(void);
@@ -595,23 +662,22 @@ void ep_wait_end(void);
         __asm__ volatile("" ::: "memory");                                                                             \
     } while (0)
 
-/* Until the matching ep_tag_pop(), everything measured on this thread carries the label key=value. Of two labels
- * with the same key the inner one counts. Keys match [a-zA-Z_][a-zA-Z0-9_]*. Both strings are copied into a fixed
- * table the first time they are seen. Beyond EP_TAG_VALUES values of a key, new values become "other", counted as
- * EP_LOSS_TAGS.
+/* Adds the label key=value to everything that is measured on this thread until the matching ep_tag_pop(). Of two labels
+ * with the same key the inner one counts. Keys match [a-zA-Z_][a-zA-Z0-9_]*. Both strings are copied into a fixed table
+ * when they are first seen. Beyond EP_TAG_VALUES values of a key, new values become "other", counted as EP_LOSS_TAGS.
  * Returns 0, or -EINVAL for a bad key; call ep_tag_pop() in either case. Context: any thread. */
 int ep_tag_push(const char *key, const char *value);
 void ep_tag_pop(void);
 
-/* Sets the span that this thread works for; samples of every kind carry it. The ids are the service's; all zero:
- * none. Context: any thread. */
+/* Sets the span that this thread works for; samples of every kind carry it. The program defines the ids; all zero means
+ * no span. Context: any thread. */
 void ep_span_set(uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
 
-/* Names of a kind, "cpu", and of its unit, "nanoseconds". NULL outside the range. Context: any thread. */
+/* Return the name of a kind, "cpu", and of its unit, "nanoseconds". NULL outside the range. Context: any thread. */
 const char *ep_kind_name(unsigned kind);
 const char *ep_kind_unit(unsigned kind);
 
-/* Names of a loss reason, "ring full". NULL outside the range. Context: any thread. */
+/* Returns the name of a loss reason, "ring full". NULL outside the range. Context: any thread. */
 const char *ep_loss_name(unsigned reason);
 
 #ifdef __cplusplus

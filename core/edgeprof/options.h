@@ -1,34 +1,37 @@
 /*
- * Every compile-time option. Each can be set with -D; state/profiler.h and the files that use them check their limits.
- * The ring, the tree, the contexts and the outbox are sized at run time, from ep_config.memory_size.
+ * Every compile-time option of the library. Set one with -D, for example in BOARD_CFLAGS of boards/<name>/board.mk. The
+ * compiler checks the ranges. The ring, the tree, the labels and the outbox have no option: ep_config.memory_size
+ * decides about their sizes at run time.
  */
 #ifndef EP_CONFIG_H
 #define EP_CONFIG_H
 
-/* Frames kept of a stack, counted from the leaf. Each takes one word of the handler's stack: 128 costs 1 KiB on 64
- * bits. Range: 8..512. */
+/* The number of frames that a stack keeps, counted from the leaf; [deeper frames] stands for the others. A sample
+ * reserves one word of the ring for each while it unwinds, and returns unused words. Range: 8..512. */
 #ifndef EP_MAX_DEPTH
 #define EP_MAX_DEPTH 128
 #endif
 
-/* Threads that are sampled at the same time. 64 bytes each. Range: 4..4096. */
+/* The number of threads that are sampled at the same time. On 64 bits a thread takes 96 bytes of the fixed tables, and
+ * 20 for its name. Range: 4..4096. */
 #ifndef EP_MAX_THREADS
 #define EP_MAX_THREADS 96
 #endif
 
-/* Executable ranges of loaded modules. 88 bytes each on 64 bits. Range: 4..1024. */
+/* The number of executable ranges of loaded modules. Each takes 88 bytes on 64 bits. Range: 4..1024. */
 #ifndef EP_MAX_MODULES
 #define EP_MAX_MODULES 48
 #endif
 
-/* Entries of the cache that maps a program counter to its unwind rule. A power of two, 8 bytes each. Range:
- * 64..65536. A small cache makes samples slower, never wrong. */
+/* The number of entries of the cache that maps a program counter to its unwind rule: a power of two, 8 bytes each. A
+ * small cache makes samples slower, never wrong. Range: 64..65536. */
 #ifndef EP_RULE_CACHE
 #define EP_RULE_CACHE 1024
 #endif
 
-/* Tags: distinct strings (keys and values), their bytes, distinct tag sets, values of one key. All but the last and
- * the bytes are powers of two. Range: 16..1024 strings, 256..32768 bytes, 16..4096 sets, 1..255 values. */
+/* The table of labels: the number of distinct strings (keys and values), their bytes, the number of distinct sets of
+ * labels, and of values of one key. Strings and sets are powers of two. Range: 16..1024 strings, 256..32768 bytes,
+ * 16..4096 sets, 1..255 values. */
 #ifndef EP_TAG_STRINGS
 #define EP_TAG_STRINGS 128
 #endif
@@ -42,48 +45,49 @@
 #define EP_TAG_VALUES 32
 #endif
 
-/* Bytes for a transport's state: its buffers and its connection. */
+/* The bytes for a transport's state: its buffers and its connection. */
 #ifndef EP_TRANSPORT_BYTES
 #define EP_TRANSPORT_BYTES 2048
 #endif
 
-/* Bytes for the port's thread table. */
+/* The bytes for the port's thread table. */
 #ifndef EP_PORT_BYTES
 #define EP_PORT_BYTES (64 * EP_MAX_THREADS + 128)
 #endif
 
-/* Bytes for the service name, the static tags and the endpoint. */
+/* The bytes for the service name, the static tags and the endpoint. */
 #ifndef EP_STRINGS_BYTES
 #define EP_STRINGS_BYTES 768
 #endif
 
-/* Bytes of function names that are cached, for programs that send names. Range: 4096..16777216. */
+/* The bytes of cached function names, for programs that send names. Range: 4096..16777216. */
 #ifndef EP_NAMES_BYTES
 #define EP_NAMES_BYTES 65536
 #endif
 
-/* Programs that send pprof: nodes of a segment's stack tree, at most. 16 bytes each, with the entries, and twice: for
- * new and for stored profiles. More memory for ep_config gives no larger tree. A multiple of 32. Range: 1024..65504. */
+/* The number of nodes of a segment's stack tree, in programs that send pprof. A node takes 16 bytes with its entries,
+ * twice: for new and for stored profiles. More memory for ep_config gives no larger tree then. A multiple of 32.
+ * Range: 1024..65504. */
 #ifndef EP_MIRROR_NODES
 #define EP_MIRROR_NODES 8192
 #endif
 
-/* Likewise: contexts (labels and spans) of an interval. 32 bytes each. Range: 64..4095. */
+/* The number of label sets with spans of an interval, in programs that send pprof. 32 bytes each. Range: 64..4095. */
 #ifndef EP_MIRROR_CONTEXTS
 #define EP_MIRROR_CONTEXTS 1024
 #endif
 
-/* Bytes of the largest compressed pprof; what does not fit is divided. Range: 16384..16777216. */
+/* The bytes of the largest compressed pprof; a larger one is divided. Range: 16384..16777216. */
 #ifndef EP_PPROF_BYTES
 #define EP_PPROF_BYTES 65536
 #endif
 
-/* Bytes for request headers from environment variables; tokens may be long. */
+/* The bytes for request headers from environment variables; tokens may be long. */
 #ifndef EP_HEADERS_BYTES
 #define EP_HEADERS_BYTES 4096
 #endif
 
-/* The caller's memory block: a size that suits most programs, and the minimum. */
+/* The size of the caller's memory block: one that suits most programs, and the minimum. */
 #ifndef EP_MEMORY_DEFAULT
 #define EP_MEMORY_DEFAULT (128 * 1024)
 #endif
@@ -91,7 +95,7 @@
 #define EP_MEMORY_MIN (48 * 1024)
 #endif
 
-/* The memory of a pull endpoint: a size that suits most programs, and the minimum. */
+/* The size of a pull endpoint's memory: one that suits most programs, and the minimum. */
 #ifndef EP_PULL_MEMORY_DEFAULT
 #define EP_PULL_MEMORY_DEFAULT (128 * 1024)
 #endif

@@ -4,6 +4,14 @@
  * A port is the set of functions below, linked in. There are no weak defaults: a missing function is a link error.
  * port/template/ compiles and does nothing, port/sim/ is scripted by tests, port/linux/ is the real one.
  *
+ * The functions stand in the order in which a port needs them. All beyond a level can stay as in port/template/port.c;
+ * its README.md says what each level and each stub costs.
+ *   1  the first flame graph, with EP_MANUAL    clocks, identity, sampling, modules
+ *   2  edgeprof's own threads                   start, join, wait, wake; parked threads; forks
+ *   3  all threads of a program                 how they are found, their stacks and names; waits and events
+ *   4  settings, names and costs                variables, files, symbols, CPU time of edgeprof
+ *   5  spool    6  endpoints    7  crash records    8  OpenTelemetry contexts
+ *
  * General rules: pointers are never NULL; times are nanoseconds; int results are 0 or a negative errno value unless a
  * comment says otherwise. Each comment ends with the function's context:
  *   signal   async-signal-safe: no lock, no allocation, errno kept, bounded
@@ -23,37 +31,26 @@
 
 #include <edgeprof/registers.h>
 
+struct ep_work;
+
+/* ==== level 1: the first flame graph, with EP_MANUAL ==== */
+
 /* ---- clocks, random numbers, identity ---- */
 
-/* Monotonic time, including time in suspend where the system has such a clock. Context: signal. */
+/* Returns the monotonic time, including time in suspend where the system has such a clock. Context: signal. */
 uint64_t ep_port_uptime_ns(void);
 
-/* A counter for durations, cheaper to read than that clock where possible; and a difference of two readings in ns. Two
- * processors' readings may differ by what a thread needs to move. Context: signal. */
+/* Returns a counter for durations; it should be cheaper to read than the clock. Readings on two processors may differ
+ * by the time that a thread needs to move between them. Context: signal. */
 uint64_t ep_port_ticks(void);
+/* Converts a difference of two readings of that counter to ns. Context: signal. */
 uint64_t ep_port_ticks_ns(uint64_t ticks);
 
-/* ep_port_stayed(): true if the calling thread has not left its processor since its last ep_port_stay_begin(), so it
- * has not slept. False: it may have, or the port cannot tell. Cheaper than ep_port_ticks(). Context: signal. */
-void ep_port_stay_begin(void);
-bool ep_port_stayed(void);
-
-/* Wall clock, ns since 1970; 0 if the device does not know the date. Context: collect. */
+/* Returns the wall clock in ns since 1970, or 0 if the device does not know the date. Context: collect. */
 uint64_t ep_port_unix_ns(void);
 
-/* CPU time of the calling thread. Context: signal. */
-uint64_t ep_port_thread_cpu_ns(void);
-
-/* Page faults of the calling thread that had to wait for a disk; 0: unknown. It may wrap. Context: signal. */
-uint32_t ep_port_thread_faults(void);
-
-/* CPU time of the process: of all its threads, including ended ones. Context: collect, init. */
-uint64_t ep_port_process_cpu_ns(void);
-
-/* Memory of the process that is in RAM, in bytes; 0: unknown. Context: collect. */
-uint64_t ep_port_resident(void);
-
-/* Fills `size` bytes with random numbers, good enough for ids and phases. Context: init, collect. */
+/* Fills `size` bytes with random numbers, good enough for ids and phases. Ids must differ between devices and boots.
+ * Context: init, collect. */
 void ep_port_random(void *bytes, size_t size);
 
 struct ep_identity {
@@ -64,141 +61,50 @@ struct ep_identity {
     uint32_t pid;
 };
 
-/* Fills in what is known; unknown strings stay empty. Context: init. */
+/* Fills in what the system knows; unknown strings stay empty. Context: init. */
 void ep_port_identity(struct ep_identity *identity);
 
-/* Reads a whole small file. Returns its size; -EFBIG: more than `size` bytes; else the system's error.
- * Context: init, deliver. */
-int ep_port_file_read(const char *path, char *bytes, size_t size);
-
-/* Value of an environment variable or NULL; also NULL in a program with more rights than its caller (setuid), who must
- * not choose files or addresses for it. Context: init. */
-const char *ep_port_env(const char *name);
-
-/* The same, but an empty variable counts as not set. Context: init. */
-static inline const char *ep_env_text(const char *name)
-{
-    const char *value = ep_port_env(name);
-
-    return value && *value ? value : 0;
-}
-
-/* ---- edgeprof's own threads ---- */
-
-enum ep_role {
-    EP_ROLE_COLLECT,
-    EP_ROLE_DELIVER,
-    EP_ROLE_CONTROL, /* in programs that call ep_control_start() */
-    EP_ROLE_PULL,    /* in programs that call ep_pull_start() */
-    EP_ROLE_START,   /* for a port: it starts the profiler in a forked child; the core never uses this role */
-    EP_ROLES
-};
-
-/* Runs fn() on a new thread of the given role with all signals blocked. Context: init. */
-int ep_port_thread_start(enum ep_role role, void (*fn)(void));
-
-/* The same, but the thread is parked: it does not run, and the kernel does not know it, until
- * ep_port_thread_resume(). -ENOTSUP: not possible on this system. Context: init. */
-int ep_port_thread_park(enum ep_role role, void (*fn)(void));
-
-/* Starts a parked thread; returns 0 also if it runs already. After an error it is still parked. Context: signal. */
-int ep_port_thread_resume(enum ep_role role);
-
-/* Waits until the thread's fn has returned; returns at once for a parked thread. Context: init. */
-int ep_port_thread_join(enum ep_role role);
-
-/* From here on a forked child calls child(), before fork() returns there. 0 or a negative errno value; 0 also where
- * processes cannot be forked. Context: init; child() calls only async-signal-safe functions. */
-int ep_port_forks(void (*child)(void));
-
-/* A counter that threads can wait for. */
-struct ep_event {
-    atomic_uint value;
-};
-
-/* Waits until event->value differs from `seen` or timeout_ns have passed; may return early.
- * Context: collect, deliver, init. */
-void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns);
-
-/* Adds one to event->value and wakes all waiting threads. Context: signal. */
-void ep_port_wake(struct ep_event *event);
+/* Returns the calling thread's struct ep_work, which must be zero at the thread's start and stay valid as long as the
+ * thread exists. Context: signal. */
+struct ep_work *ep_port_work(void);
 
 /* ---- sampling ---- */
 
-/* Bytes of the caller's memory that the port needs for its thread table; at most EP_PORT_BYTES. Context: init. */
+/* Returns the bytes of the caller's memory that the port needs for its thread table; at most EP_PORT_BYTES.
+ * Context: init. */
 size_t ep_port_memory_size(void);
 
-/* Installs the sampling source and arms every running thread (period_ns 0: none, see ep_port_sampling_period()).
- * From here on the port calls ep_capture(). clock: the wanted one of EP_CLOCKS (enum ep_flags), or 0.
- * Returns the number of armed threads; -EBUSY: no signal is free; else a negative errno value. Context: init. */
+/* Installs the sampling source and arms every running thread. From here on the port calls ep_capture().
+ * period_ns: mean CPU time between two samples of a thread; 0: arms none, see ep_port_sampling_period().
+ * clock: the wanted one of EP_CLOCKS (enum ep_flags), or 0 for the port's choice.
+ *
+ * Returns
+ *   0 or more   the number of armed threads
+ *   -EBUSY      no signal is free
+ *   others      the system's error
+ * Context: init. */
 int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock);
 
-/* Stops sampling, and reports each thread's residual CPU time by ep_thread_rest(). ep_capture() may still run on
+/* Stops sampling, and reports each thread's residual CPU time with ep_thread_rest(). ep_capture() may still run on
  * other threads when this returns; the core waits for them. Context: init. */
 void ep_port_sampling_stop(void);
 
-/* Finds threads that have started or ended. Returns the number of armed threads. Context: collect. */
-int ep_port_threads_scan(void);
-
-/* Looks up the stacks of threads whose ep_registers of a sample had no bounds (stack_end 0). Cheap if there is none.
- * Context: collect. */
-void ep_port_stacks_find(void);
-
-/* Returns 1 if new threads arm themselves, so that rare scans are enough, else 0. Context: collect. */
-int ep_port_threads_announced(void);
-
-/* Changes the period, also of armed threads. No tick of the old period is charged with the new one. 0: removes all
- * timers; the threads' residual CPU time is reported as in ep_port_sampling_stop(), and later CPU time is not
- * reported. No effect while sampling is stopped. Context: collect. */
+/* Changes the period, also of armed threads. The port charges no tick of the old period with the new one.
+ * period_ns 0: removes all timers. The port then reports the threads' residual CPU time as ep_port_sampling_stop()
+ * does, and does not report later CPU time. While sampling is stopped, the call has no effect. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
 
-/* How often a second the kernel can tick at most, the highest rate of CPU samples; 0: unknown. Context: any thread. */
+/* Finds threads that have started or ended, and arms new ones. Returns the number of armed threads.
+ * Context: collect. */
+int ep_port_threads_scan(void);
+
+/* Returns the highest rate of CPU samples that the system can hold, the kernel's ticks a second; 0: unknown.
+ * Context: any thread. */
 uint32_t ep_port_tick_hz(void);
 
-/* The clock that threads get now, one of EP_CLOCKS. *error: an errno value, see ep_stats.clock_error; may be NULL.
- * Context: any thread. */
+/* Returns the clock that threads get now, one of EP_CLOCKS. Sets *error, which may be NULL, to the errno value that
+ * ep_stats.clock_error shows. Context: any thread. */
 uint32_t ep_port_clock(uint64_t *error);
-
-/* CPU time that a tick costs its thread in addition to ep_capture(), measured at start. Context: collect. */
-uint64_t ep_port_tick_cost_ns(void);
-
-struct ep_registers;
-struct ep_work;
-
-/* Calls fn for every thread of the process except edgeprof's own. 0 or a negative errno value. Context: collect. */
-int ep_port_threads_each(void (*fn)(uint32_t tid));
-
-/* Reads pc and sp of a thread that is blocked in the kernel. Other registers are EP_PORT_UNKNOWN if they are not
- * known, and the bounds 0. *ran_ns: its CPU time. While that and the registers stay the same, the thread has not run
- * and its stack is unchanged. Returns 0; -EAGAIN: it runs; -ESRCH: it has ended; else the system's error.
- * Context: collect. */
-int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns);
-
-/* An unknown register: not a valid address, and not the end of a frame pointer chain. */
-#define EP_PORT_UNKNOWN 1u
-
-/* The name of a thread of this process, "" if it has ended. Context: any thread. */
-void ep_port_thread_name(uint32_t tid, char *name, size_t size);
-
-/* The calling thread's registers as they are when this returns to its caller, and its stack bounds. Returns the
- * thread's id. Context: signal. */
-uint32_t ep_port_here(struct ep_registers *context);
-
-/* Fills in only the stack bounds. Returns the thread's id. Context: signal. */
-uint32_t ep_port_bounds(struct ep_registers *context);
-
-/* Copies another thread's memory. Returns the bytes copied, 0 if the thread has ended. Never faults.
- * Context: collect. */
-size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
-
-/* The calling thread's struct ep_work; valid as long as the thread exists. Context: signal. */
-struct ep_work *ep_port_work(void);
-/* What samples and events of the calling thread show instead of ep_port_work(), up to `waiting`. Defined beside
- * ep_port_thread_context_find(), so NULL in programs without it. Context: signal. */
-__attribute__((weak)) struct ep_work *ep_work_shown(void);
-
-/* The address that the .NET runtime makes hijacked frames return to; 0 without such a runtime. Context: init. */
-uintptr_t ep_port_hijack_stub(void);
 
 /* ---- modules ---- */
 
@@ -215,34 +121,163 @@ struct ep_module_info {
     int execute_only; /* 1: the code cannot be read */
 };
 
-/* A number that changes when modules may have been loaded or unloaded. Context: collect. */
+/* Returns a number that changes when modules may have been loaded or unloaded. Context: collect. */
 uint64_t ep_port_modules_generation(void);
 
-/* Calls ep_module_seen() for every executable range, after making sure that its module is never unmapped; and for
- * the program's writable range, which has the type descriptors. pin 0: leaves out modules that may be unmapped.
+/* Calls ep_module_seen() for every executable range, after it has made sure that the module is never unmapped; and for
+ * the program's writable range, which has the type descriptors. With pin 0 it leaves out modules that may be unmapped.
  * Context: init, collect. */
 int ep_port_modules_scan(int pin);
 
-/* The function's name in the dynamic symbols, cut to `size` bytes including the NUL. Returns the function's address,
- * 0: no symbol. Used only in programs that send names. Context: deliver. */
+/* Returns the address that the .NET runtime makes hijacked frames return to; 0 without such a runtime. Context: init.
+ */
+uintptr_t ep_port_hijack_stub(void);
+
+/* ==== level 2: edgeprof's own threads ==== */
+
+enum ep_role {
+    EP_ROLE_COLLECT,
+    EP_ROLE_DELIVER,
+    EP_ROLE_CONTROL, /* in programs that call ep_control_start() */
+    EP_ROLE_PULL,    /* in programs that call ep_pull_start() */
+    EP_ROLE_START,   /* for a port: it starts the profiler in a forked child; the core never uses this role */
+    EP_ROLES
+};
+
+/* Runs fn() on a new thread of the given role, which blocks all signals. The deliver thread should have a low priority.
+ * Context: init. */
+int ep_port_thread_start(enum ep_role role, void (*fn)(void));
+
+/* Waits until the thread's fn has returned; returns at once for a parked thread. Context: init. */
+int ep_port_thread_join(enum ep_role role);
+
+/* A counter that threads can wait for. */
+struct ep_event {
+    atomic_uint value;
+};
+
+/* Waits until event->value differs from `seen` or timeout_ns have passed; may return early.
+ * Context: collect, deliver, init. */
+void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns);
+
+/* Adds one to event->value and wakes all waiting threads. Context: signal. */
+void ep_port_wake(struct ep_event *event);
+
+/* Makes a parked thread of the given role: it does not run, and the kernel does not know it, until
+ * ep_port_thread_resume(). Returns 0; -ENOTSUP: not possible on this system, so the core starts it at once; else the
+ * system's error. Context: init. */
+int ep_port_thread_park(enum ep_role role, void (*fn)(void));
+
+/* Starts a parked thread. Returns 0, also if it runs already; after an error it is still parked. Context: signal. */
+int ep_port_thread_resume(enum ep_role role);
+
+/* Makes each forked child call child() before fork() returns there. Returns 0, also where processes cannot be forked,
+ * or a negative errno value. Context: init; child() calls only async-signal-safe functions. */
+int ep_port_forks(void (*child)(void));
+
+/* ==== level 3: all threads of a program ==== */
+
+/* Returns 1 if new threads arm themselves, so that rare scans are enough, else 0. Context: collect. */
+int ep_port_threads_announced(void);
+
+/* Finds the stacks of threads whose sample had registers without bounds (stack_end 0). Cheap if there is none.
+ * Context: collect. */
+void ep_port_stacks_find(void);
+
+/* Calls fn for every thread of the process except edgeprof's own. Returns 0 or a negative errno value.
+ * Context: collect. */
+int ep_port_threads_each(void (*fn)(uint32_t tid));
+
+/* An unknown register: not a valid address, and not the end of a frame pointer chain. */
+#define EP_PORT_UNKNOWN 1u
+
+/* Reads pc and sp of a thread that is blocked in the kernel. Unknown registers become EP_PORT_UNKNOWN, and the bounds
+ * 0. *ran_ns: the thread's CPU time. While it and the registers stay the same, the thread has not run and its stack is
+ * unchanged.
+ *
+ * Returns
+ *   0         *context and *ran_ns are filled in
+ *   -EAGAIN   the thread runs
+ *   -ESRCH    the thread has ended
+ *   others    the system's error
+ * Context: collect. */
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns);
+
+/* Copies memory of another thread. Returns the bytes copied, 0 if the thread has ended. Never faults.
+ * Context: collect. */
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
+
+/* Writes the name of a thread of this process, "" if it has ended. Context: any thread. */
+void ep_port_thread_name(uint32_t tid, char *name, size_t size);
+
+/* Fills in the calling thread's registers as they are when this function returns to its caller, and the stack bounds.
+ * Returns the thread's id. Context: signal. */
+uint32_t ep_port_here(struct ep_registers *context);
+
+/* Fills in only the stack bounds. Returns the thread's id. Context: signal. */
+uint32_t ep_port_bounds(struct ep_registers *context);
+
+/* ==== level 4: settings, names and costs ==== */
+
+/* Returns the value of an environment variable or NULL; also NULL in a program with more rights than its caller
+ * (setuid), because the caller must not choose files or addresses for it. Context: init. */
+const char *ep_port_env(const char *name);
+
+/* The same, but an empty variable counts as not set. Context: init. */
+static inline const char *ep_env_text(const char *name)
+{
+    const char *value = ep_port_env(name);
+
+    return value && *value ? value : 0;
+}
+
+/* Reads a whole small file. Returns its size; -EFBIG: it has more than `size` bytes; else the system's error.
+ * Context: init, deliver. */
+int ep_port_file_read(const char *path, char *bytes, size_t size);
+
+/* Finds a function's name in the dynamic symbols and cuts it to `size` bytes including the NUL. Returns the function's
+ * address, 0: no symbol. Only programs that send names use it. Context: deliver. */
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size);
 
-/* ---- storage, for programs that have a spool ---- */
+/* Returns the CPU time of the calling thread. With 0, the statistics show no cost of edgeprof. Context: signal. */
+uint64_t ep_port_thread_cpu_ns(void);
 
-/* Files of one directory, by number; one process at a time may open it. All calls may wait for the disk. A completed
+/* Returns the CPU time of the whole process, including threads that have ended. With 0, ep_config.budget_ppm has no
+ * effect. Context: collect, init. */
+uint64_t ep_port_process_cpu_ns(void);
+
+/* Returns the CPU time that a tick costs its thread in addition to ep_capture(), measured at start. Context: collect.
+ */
+uint64_t ep_port_tick_cost_ns(void);
+
+/* Returns the page faults of the calling thread that had to wait for a disk; 0: unknown. The number may wrap.
+ * Context: signal. */
+uint32_t ep_port_thread_faults(void);
+
+/* Returns the bytes of the process that are in RAM; 0: unknown. Incidents use it. Context: collect. */
+uint64_t ep_port_resident(void);
+
+/* Notes that the calling thread is on its processor now, for ep_port_stayed(). Context: signal. */
+void ep_port_stay_begin(void);
+/* Returns true if the calling thread has not left its processor since its last ep_port_stay_begin(), so it has not
+ * slept. False: it may have, or the port cannot tell. Must be cheaper than ep_port_ticks(). Context: signal. */
+bool ep_port_stayed(void);
+
+/* ==== level 5: storage, for programs that have a spool (core/features/spool/) ==== */
+
+/* Files of one directory, by number. One process at a time may open it. All calls may wait for the disk. A completed
  * sync makes the data safe from a power cut. Before that, any subset of the written sectors may be on disk. Writes
  * start at multiples of 4096 and are multiples of 4096 bytes long.
  *
- * open: 0; -EBUSY: another process has it open; -EPERM: another user owns it, or everybody may write to it; else the
- * system's error. Creates the directory if its parent exists. A forked child does not keep it open.
- * size: of a file; 0: no such file; or the error.
- * read: the bytes read, fewer at the end; or the error.
- * write: 0, or the error if not everything was written.
- * sync: 0: the file's bytes, its size and its existence are safe.
- * cut: shortens the file; to 0: deletes it, permanently.
- * Errors are negative errno values.
+ *   open   creates the directory if its parent exists. A forked child does not keep it open. Returns 0; -EBUSY: another
+ *          process has it open; -EPERM: another user owns it, or everybody may write to it; else the system's error
+ *   size   returns a file's size; 0: no such file; or the error
+ *   read   returns the bytes read, fewer at the end; or the error
+ *   write  returns 0, or the error if not everything was written
+ *   sync   returns 0: the file's bytes, its size and its existence are safe
+ *   cut    shortens the file; to 0: deletes it permanently
  *
- * Context: deliver, all of them. */
+ * Errors are negative errno values. Context: deliver, all of them. */
 int ep_port_store_open(const char *dir);
 void ep_port_store_close(void);
 int64_t ep_port_store_size(unsigned file);
@@ -251,7 +286,7 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 int ep_port_store_sync(unsigned file);
 int ep_port_store_cut(unsigned file, uint64_t size);
 
-/* ---- sockets, for programs that have an endpoint (core/features/endpoint/) ---- */
+/* ==== level 6: sockets, for programs that have an endpoint (core/features/endpoint/) ==== */
 
 /* Where an endpoint listens. */
 struct ep_address {
@@ -264,10 +299,17 @@ struct ep_address {
 /* Most clients that an endpoint serves at a time. */
 #define EP_PORT_CLIENTS 8u
 
-/* Listens for the endpoint of this role, which serves at most `clients` clients at a time. A Unix socket's file must be
- * accessible for this user only, and replaces the file of an ended process. Returns 0; -ENOTSUP: this system has no
- * sockets; -EINVAL: the path is too long; -EADDRINUSE; -EPERM: everybody may rename files in the path's folder; else
- * the system's error. After an error nothing is left open. Context: init. */
+/* Listens for the endpoint of this role, which serves at most `clients` clients at a time. Only this user may access
+ * the file of a Unix socket; it replaces the file of an ended process. After an error nothing is left open.
+ *
+ * Returns
+ *   0            the endpoint listens
+ *   -ENOTSUP     this system has no sockets
+ *   -EINVAL      the path is too long
+ *   -EADDRINUSE  another program listens there
+ *   -EPERM       everybody may rename files in the path's folder
+ *   others       the system's error
+ * Context: init. */
 int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients);
 
 /* Ends ep_port_listen(); no effect if the endpoint does not listen. Removes a Unix socket's file if it is still the one
@@ -286,7 +328,8 @@ int64_t ep_port_socket_read(int socket, void *bytes, size_t size);
  * -EAGAIN: no room; else the system's error. Context: endpoint. */
 int64_t ep_port_socket_write(int socket, const void *bytes, size_t size);
 
-/* Tells the client that no more bytes follow; reading stays possible. 0 or the system's error. Context: endpoint. */
+/* Tells the client that no more bytes follow; reading stays possible. Returns 0 or the system's error.
+ * Context: endpoint. */
 int ep_port_socket_finish(int socket);
 
 /* Closes the socket. Context: endpoint, and ep_port_forks(). */
@@ -313,7 +356,7 @@ bool ep_port_sockets_wait(enum ep_role role, struct ep_socket_wait *sockets, uns
 /* Ends the current wait of this role and each later one, until ep_port_listen_end(). Context: any thread. */
 void ep_port_sockets_wake(enum ep_role role);
 
-/* ---- crash records, for programs that have them (core/features/crash/) ---- */
+/* ==== level 7: crash records, for programs that have them (core/features/crash/) ==== */
 
 /* A fatal signal. Context `crash` is its handler: async-signal-safe, but it may use more of the stack than a sample,
  * and wait for the disk. A time limit of the port's own ends it. */
@@ -328,9 +371,12 @@ struct ep_crash_event {
     uint64_t value[EP_CRASH_REGISTERS];
 };
 
-/* One file in a directory, used by one process, of `size` bytes that are allocated already. open: -EBUSY: another
- * process has it; -EPERM as of ep_port_store_open(); else the system's error. A forked child has it closed. read: the
- * bytes read or the error. write: 0 or the error, never a signal. sync: what was written is safe from a power cut.
+/* One file in a directory, used by one process, of `size` bytes that are allocated already.
+ *
+ *   open   returns 0; -EBUSY: another process has it; -EPERM: as ep_port_store_open(); else the system's error. A
+ * forked child has it closed read   returns the bytes read or the error write  returns 0 or the error; it never raises
+ * a signal sync   makes what was written safe from a power cut
+ *
  * Context: init, for open and close; init, deliver, crash for the others. */
 int ep_port_crash_open(const char *dir, size_t size);
 void ep_port_crash_close(void);
@@ -338,20 +384,22 @@ int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size);
 int ep_port_crash_write(uint64_t at, const void *bytes, size_t size);
 int ep_port_crash_sync(void);
 
-/* From here on a fatal signal calls ep_crash_begin() and, if that returns true, ep_crash_step() with 0, 1 ... below
- * EP_CRASH_STEPS, and ep_crash_end(). After a fault in a step the next one is called; after a second one, or limit_ms,
- * no more. Then the signal has the effect that it would have had before. 0 or a negative errno value. Context: init. */
+/* Makes each fatal signal call ep_crash_begin() and, if that returns true, ep_crash_step() with 0, 1 ... below
+ * EP_CRASH_STEPS, and ep_crash_end(). After a fault in a step the port calls the next one; after a second fault, or
+ * after limit_ms, it calls no more. Then the signal has the effect that it would have had without edgeprof. Returns 0
+ * or a negative errno value. Context: init. */
 int ep_port_crash_watch(uint32_t limit_ms);
 void ep_port_crash_unwatch(void);
 
-/* Handlers that were installed since come behind again, and get the signal after the record; a default action that was
- * set or a signal that is ignored stays. Returns how many there were; -ENOSPC: too many before. Context: init. */
+/* Puts edgeprof's handler in front of handlers that were installed since, which get the signal after the record. A
+ * default action that was set, or a signal that is ignored, stays. Returns how many handlers there were; -ENOSPC: there
+ * were too many before. Context: init. */
 int ep_port_crash_in_front(void);
 
 /* Calls fn for each thread but the calling one and edgeprof's. Context: crash. */
 void ep_port_crash_threads(void (*fn)(uint32_t tid));
 
-/* What the language runtime has noted about the end of the process, as text. NULL: nothing. Context: crash. */
+/* Returns what the language runtime has noted about the end of the process, as text; NULL: nothing. Context: crash. */
 const char *ep_port_crash_text(size_t *size);
 
 enum ep_crash_step_number {
@@ -365,24 +413,32 @@ enum ep_crash_step_number {
     EP_CRASH_STEPS
 };
 
-/* ---- OpenTelemetry's contexts, for programs that have them (core/features/otel/) ---- */
+/* ==== level 8: OpenTelemetry contexts, for programs that have them (core/features/otel/) ==== */
 
-/* The memory of the process context, zeroed, under the name that readers look for; a forked child does not have it.
- * open: 0: it is new; 1: this process has it; -EEXIST: another library of this process has published one; else the
- * system's error. mine: true if this process has it. changed: its content was published; an error: readers cannot find
- * it. Context: init; any thread for mine and changed, one at a time. */
+/* The memory of the process context, zeroed, under the name that readers look for. A forked child does not have it.
+ *
+ *   open     returns 0: it is new; 1: this process has it; -EEXIST: another library of this process has published one;
+ *            else the system's error
+ *   mine     returns true if this process has it
+ *   changed  publishes its content; returns an error if readers cannot find it
+ *
+ * Context: init; for mine and changed also any thread, one at a time. */
 int ep_port_context_open(size_t size, void **memory);
 bool ep_port_context_mine(void **memory);
 int ep_port_context_changed(void);
 void ep_port_context_close(void);
 
-/* 0: readers find this thread-local variable, in the module with this function. -EEXIST: another module has one of that
- * name, too; -ENOENT: they do not find it. Context: init. */
+/* Checks that readers find this thread-local variable, in the module with this function. Returns 0; -EEXIST: another
+ * module has one of that name, too; -ENOENT: they do not find it. Context: init. */
 int ep_port_context_symbol(const char *name);
 
-/* Looks for a thread-local pointer of that name in the modules, but with skip_own not in this function's. From then on
- * ep_work_shown() has the span of the record that the calling thread's pointer leads to. If there is none yet, each
- * ep_port_modules_scan() with pin looks again. 1: found; 0: not yet; else an error. Context: init. */
+/* Looks for a thread-local pointer of that name in the modules, with skip_own not in this function's own module. From
+ * then on ep_work_shown() has the span of the record that the calling thread's pointer leads to. If there is none yet,
+ * each ep_port_modules_scan() with pin looks again. Returns 1: found; 0: not yet; else an error. Context: init. */
 int ep_port_thread_context_find(const char *name, bool skip_own);
+
+/* Returns what samples and events of the calling thread show instead of ep_port_work(), up to the member `waiting`. A
+ * port defines it beside ep_port_thread_context_find(), so it is NULL in programs without that. Context: signal. */
+__attribute__((weak)) struct ep_work *ep_work_shown(void);
 
 #endif

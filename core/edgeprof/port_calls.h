@@ -9,9 +9,9 @@
 
 struct ep;
 
-/* A thread of the service calls the functions below only between ep_enter() and ep_leave(), which keep the profiler
- * and the port's memory valid. ep_enter() returns the profiler. If it returns NULL no profiler runs, and ep_leave()
- * must not be called. Context: signal. */
+/* A thread of the program calls the functions below only between ep_enter() and ep_leave(), which keep the profiler and
+ * the port's memory valid. ep_enter() returns the profiler. If it returns NULL, no profiler runs, and ep_leave() must
+ * not be called. Context: signal. */
 struct ep *ep_enter(void);
 void ep_leave(void);
 
@@ -19,18 +19,19 @@ void ep_leave(void);
  * Context: signal. */
 void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
 
-/* The port implements ep_wait_begin() of core/edgeprof/edgeprof.h. It passes on its caller's registers as they are
- * after the call. The low three bits of the stack pointer, which are otherwise 0, hold the class of waiting. Context:
- * signal. */
+/* Opens a wait. The port implements ep_wait_begin() of core/edgeprof/edgeprof.h, which passes on its caller's registers
+ * as they are after the call. The low three bits of the stack pointer, which are otherwise 0, hold the class of
+ * waiting. Context: signal. */
 void ep_wait_open(uintptr_t sp_and_wait, uintptr_t pc, uintptr_t fp, uintptr_t base);
 
-/* The class of a wait for this descriptor (enum ep_wait of core/edgeprof/edgeprof.h). Keeps errno. Context: signal. */
+/* Returns the class of a wait for this descriptor (enum ep_wait of core/edgeprof/edgeprof.h). Keeps errno. Context:
+ * signal. */
 unsigned ep_port_descriptor_wait(int fd);
 
 #define EP_WORK_WAITING 60
 
-/* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread
- * itself writes it (core/sample/tags.c); signal handlers on it read it. */
+/* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread itself
+ * writes it (core/sample/tags.c); signal handlers on it read it. */
 struct ep_work {
     atomic_uint guard;      /* odd while other members are being written */
     uint32_t run;           /* run of the profiler that `tags` belongs to */
@@ -40,15 +41,16 @@ struct ep_work {
     uint64_t waiting[EP_WORK_WAITING]; /* struct ep_waiting of core/sample/waiting.h */
 };
 
-/* Reports residual CPU time: what a thread has used beyond its samples when it ends or sampling stops. May be
+/* Reports residual CPU time: what a thread has used beyond its samples when it ends or sampling stops. It may be
  * negative. tid 0: CPU time of threads that cannot be sampled. Context: any thread, signal. */
 void ep_thread_rest(uint32_t tid, int64_t rest_ns);
 
-/* Reports CPU time of a running thread that no sample stands for, because all its runs ended before a tick came. The
- * port never charges it again. Context: any thread. */
+/* Reports residual CPU time of a running thread whose runs all ended before a tick came ([unsampled]). The port never
+ * charges it again. Context: any thread. */
 void ep_thread_missed(uint32_t tid, uint64_t missed_ns);
 
-/* The same, because the thread was in the kernel, where the port's clock takes no samples. Context: any thread. */
+/* Reports CPU time of a thread in the kernel, where the port's clock takes no samples ([kernel]). Context: any thread.
+ */
 void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns);
 
 /* Reports that the process is no longer single-threaded: edgeprof's parked threads may start. Context: any thread. */
@@ -70,8 +72,8 @@ int ep_module_seen(const struct ep_module_info *info);
 
 /* ---- crash records, for programs that have them ---- */
 
-/* Implemented by core/features/crash/. begin: false: nothing is to be recorded, and neither of the others may be
- * called. Context: crash. */
+/* core/features/crash/ implements these three. If ep_crash_begin() returns false, nothing is to be recorded, and the
+ * port must not call the other two. Context: crash. */
 bool ep_crash_begin(const struct ep_crash_event *event);
 void ep_crash_step(enum ep_crash_step_number step);
 void ep_crash_end(void);

@@ -1,5 +1,5 @@
 /*
- * Where a walk starts: registers, and where the stack may be read. A port fills it in.
+ * The registers and stack bounds at which a walk starts. A port fills them in.
  */
 #ifndef EP_REGISTERS_H
 #define EP_REGISTERS_H
@@ -9,15 +9,16 @@
 
 #define EP_LR_CALLED (~(uintptr_t)1)
 
-/* An interrupted thread's lr, which may hold anything, for ep_registers: never EP_LR_CALLED, and the same address. */
+/* Prepares an interrupted thread's lr, which may hold anything, for ep_registers: the result is the same address and
+ * never EP_LR_CALLED. Context: signal. */
 static inline uintptr_t ep_lr_of(uintptr_t lr)
 {
     return sizeof lr == 4 ? lr | 1 : lr & (((uintptr_t)1 << 24 << 24) - 1);
 }
 
-/* Registers of an interrupted thread, and where its stack may be read: [stack_start, stack_end), and, when the
- * thread has an alternate signal stack, [alt_start, alt_end). Zero: unknown, then only the top frame is taken.
- * stack_root: frames at or above it only start the thread; 0: unknown. */
+/* The registers of an interrupted thread, and the bounds within which its stack may be read: [stack_start, stack_end)
+ * and, when the thread has an alternate signal stack, [alt_start, alt_end). With bounds of 0 the stack is only the top
+ * frame. Frames at or above stack_root only start the thread; 0: unknown. */
 struct ep_registers {
     uintptr_t pc, sp, fp;
     uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
@@ -27,7 +28,7 @@ struct ep_registers {
     uintptr_t moved; /* the stack's bytes stand that far above their addresses: a copy; 0: they are the stack */
 };
 
-/* A frame on the stack [start, end): pc is where its callee returns to. */
+/* A frame on the stack [start, end). Its callee returns to pc. */
 struct ep_caller {
     uintptr_t pc, sp, fp, base;
     uintptr_t lr, start, end;

@@ -22,9 +22,9 @@
 extern "C" {
 #endif
 
-/* Memory for one connection: records of 16 KiB, a session to resume, and the longest certificate chain that fits
- * into a message. Usual chains need less than 48 KiB; ep_tls_info.memory_peak has the actual need. Handshakes also
- * use about 24 KiB of stack. */
+/* The memory for one connection: records of 16 KiB, a session to resume, and the longest certificate chain that fits
+ * into a message. Usual chains need less than 48 KiB; ep_tls_info.memory_peak has the actual need. A handshake also
+ * uses about 24 KiB of stack. */
 #define EP_TLS_MEMORY 98304
 
 enum ep_tls_flags {
@@ -33,7 +33,8 @@ enum ep_tls_flags {
     EP_TLS_NO_CLOCK = 1,
 };
 
-/* Strings, `cert` and `key` are copied; `ca` is not and must stay valid until ep_tls_end(). */
+/* The settings of TLS. ep_tls_setup() copies strings, `cert` and `key`; it does not copy `ca`, which must stay valid
+ * until ep_tls_end(). */
 struct ep_tls_config {
     void *memory; /* any alignment; must stay valid until ep_tls_end() */
     size_t memory_size;
@@ -62,9 +63,15 @@ struct ep_tls_config {
 };
 
 /* Makes https endpoints available to ep_start(), and wipes an earlier setup. Do not call it while a profiler with an
- * https endpoint runs.
- * Returns 0; -EINVAL: a field is invalid; -ENOMEM: memory_size is too small; -EBUSY: a connection is open; else the
- * error of reading a file. ep_tls_error() explains it. Context: init. */
+ * https endpoint runs. ep_tls_error() explains a failure.
+ *
+ * Returns
+ *   0        https endpoints are available
+ *   -EINVAL  a field is invalid
+ *   -ENOMEM  memory_size is too small
+ *   -EBUSY   a connection is open
+ *   others   the error of reading a file
+ * Context: init. */
 int ep_tls_setup(const struct ep_tls_config *config);
 
 /* Fills the fields of *config that are not set from EDGEPROF_TLS_CA (a file), EDGEPROF_TLS_PIN, EDGEPROF_TLS_CERT
@@ -73,7 +80,7 @@ int ep_tls_setup(const struct ep_tls_config *config);
  * Context: init. */
 int ep_tls_config_from_env(struct ep_tls_config *config);
 
-/* Whether the endpoint, or that of EDGEPROF_ENDPOINT_OLD, is https. endpoint may be NULL. Context: init. */
+/* Returns true if the endpoint, or that of EDGEPROF_ENDPOINT_OLD, is https. endpoint may be NULL. Context: init. */
 bool ep_tls_is_needed(const char *endpoint);
 
 /* Wipes keys and sessions and disables https endpoints. Do not call it while a profiler with an https endpoint runs.
@@ -92,7 +99,7 @@ struct ep_tls_info {
     unsigned version;    /* TLS version of the last connection: 12 or 13; 0: none yet */
 };
 
-/* Fills *info; all zero before setup and after the end. Not to be called during these two. Context: any thread. */
+/* Fills *info; all zero before setup and after the end. Do not call it during these two. Context: any thread. */
 void ep_tls_info_get(struct ep_tls_info *info);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /*
- * How encoded profiles leave the process. Two small vtables that users can implement:
+ * Encoded profiles leave the process through one of two small vtables that users can implement:
  *
  *   struct ep_transport   delivers whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
  *   struct ep_stream      moves bytes for transports with a connection (TCP here, TLS in tls/)
  *
- * Everything here runs on the deliver thread, for which only ep_stop() waits. README.md shows how to write a transport,
- * and contract/ tests one.
+ * Everything here runs on the deliver thread, for which only ep_stop() waits. transport/README.md shows how to write a
+ * transport, and transport/contract/ tests one.
  */
 #ifndef EP_TRANSPORT_H
 #define EP_TRANSPORT_H
@@ -17,8 +17,8 @@
 #include <edgeprof/edgeprof.h>
 
 /*
- * The deadline of a call: absolute, on the scale of ep_port_uptime_ns(); 0 has always passed. It may be made earlier
- * while the call runs (by ep_stop()), never later. So a function that waits must read it at least every 100 ms.
+ * The deadline of a call is absolute, on the scale of ep_port_uptime_ns(); 0 has always passed. ep_stop() may make it
+ * earlier while the call runs, never later. So a function that waits must read it at least every 100 ms.
  */
 struct ep_deadline {
     _Atomic uint64_t at_ns;
@@ -29,7 +29,7 @@ static inline uint64_t ep_deadline_ns(const struct ep_deadline *deadline)
     return atomic_load_explicit(&deadline->at_ns, memory_order_relaxed);
 }
 
-/* An encoded message; pprof is compressed by gzip. `data` stays valid and unchanged until send returns. */
+/* A message is an encoded profile; pprof is compressed by gzip. `data` stays valid and unchanged until send returns. */
 struct ep_message {
     const uint8_t *data;
     size_t size;
@@ -48,7 +48,7 @@ struct ep_target {
     const struct ep_push *push; /* pprof over HTTP */
 };
 
-/* A receiver of bytes. If write is NULL, the bytes are only counted. */
+/* A sink receives bytes. If write is NULL, it only counts them. */
 struct ep_sink {
     void (*write)(void *to, const void *bytes, size_t size);
     void *to;
@@ -63,10 +63,11 @@ static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t s
 }
 
 /*
- * The request around a pprof message; implemented by ep_push_pyroscope (push_pyroscope.c).
+ * A push makes the request around a pprof message. ep_push_pyroscope (push_pyroscope.c) is one.
  *
- * path_and_type  of the request: path behind the endpoint's prefix, NUL, content type
- * write          writes the body in pieces. May be called repeatedly, with the same result
+ *   path_and_type  the path behind the endpoint's prefix, NUL, the content type
+ *   write          writes the body in pieces; a repeated call writes the same bytes
+ *
  * Context: deliver.
  */
 struct ep_push {
@@ -83,8 +84,8 @@ struct ep_push {
  * send    delivers one whole message before the deadline. Returns
  *             0            the receiver has accepted it
  *             -ESTALE      the receiver does not know the segment: the sender must start a new one
- *             -EBADMSG     refused permanently, because of what is in it: the message is dropped. Not for what a new
- *                          token or setting mends
+ *             -EBADMSG     refused permanently because of its content: the message is dropped. Not for what a new
+ *                          token or setting repairs
  *             -EMSGSIZE    refused permanently because of its size
  *             -EAGAIN      the receiver asks to retry later (429, 503); *retry_ns, 0 before the call, may be set to
  *                          the minimum time until the next send; more than a day counts as a day
@@ -93,8 +94,8 @@ struct ep_push {
  *             any other    not delivered, or unknown: the same bytes will be sent again
  *         Must return within 100 ms of the current deadline, whatever the far end does: ep_stop() waits for it.
  *         Exceptions: a slow disk, and the system's name lookup (see ep_stream). Context: deliver.
- * answer  of the last send: the HTTP status of the answer, 0: none came. *why: one line about a failure that its errno
- *         value does not explain, else "". For messages to people. May be NULL. Context: deliver.
+ * answer  returns the HTTP status of the last send's answer, 0: none came. *why: one line for people about a failure
+ *         that its errno value does not explain, else "". May be NULL. Context: deliver.
  * close   frees what open and send have allocated. Called once after a successful open. May be NULL. Context: init.
  */
 struct ep_transport {
@@ -109,16 +110,17 @@ struct ep_transport {
 /*
  * A stream is one connection at a time. Its state is like a transport's. Context of all calls: deliver.
  *
- * connect  connects to host and port before the deadline. Returns 0 or a negative errno value. The system looks up host
- *          names, which cannot be interrupted: by DNS about a second for each name server that does not answer
- *          (resolv.conf has three at most), by other sources any time. A lookup is not started after the deadline.
- *          Numeric addresses are never looked up.
- * read     returns 1..size bytes; 0: the far end has closed; -ETIMEDOUT: the deadline passed and nothing has arrived.
- * If
- *          the deadline had passed before the call, it returns what has arrived so far, 0 if the far end has closed, or
- *          -ETIMEDOUT on an open and silent connection. http.c checks by that whether a kept connection can be used
- * again. write    returns 1..size bytes written; never 0; -ETIMEDOUT: the deadline passed and nothing could be written.
- * close may be called any time after connect, and twice.
+ * connect  connects to host and port before the deadline. Returns 0 or a negative errno value. It does not start a name
+ *          lookup after the deadline, and cannot interrupt one: DNS takes about a second for each name server that does
+ *          not answer (resolv.conf has three at most), other sources any time. Numeric addresses need no lookup.
+ * read     returns
+ *              1..size     bytes
+ *              0           the far end has closed
+ *              -ETIMEDOUT  the deadline passed and nothing has arrived
+ *          If the deadline had passed before the call, it returns at once what has arrived. http.c uses that to check
+ *          whether a kept connection is still open.
+ * write    returns 1..size, the bytes written, never 0; -ETIMEDOUT: the deadline passed and nothing could be written.
+ * close    may be called any time after connect, and twice.
  */
 struct ep_stream {
     size_t state_size;

@@ -12,23 +12,25 @@
 #define UPTIME_AT_START 1000000000000u
 #define UNIX_AT_START   1700000000000000000u
 
+static const struct ep_sim defaults = {
+    .uptime_ns = UPTIME_AT_START,
+    .unix_minus_uptime_ns = UNIX_AT_START,
+    .random_state = 1,
+    .random_byte = -1,
+    .identity = {.host = "sim", .boot_id = "boot", .executable = "simulated", .arch = "x86_64", .pid = 42},
+    .modules_generation = 1,
+    .threads = 1,
+    .announced = 1,
+    .port_bytes = 64,
+    .socket_room = 65536,
+    .fail_error = -EIO,
+};
 struct ep_sim ep_sim;
 
-void ep_sim_defaults(void)
+/* A program that is no test needs no reset. */
+__attribute__((constructor)) void ep_sim_defaults(void)
 {
-    ep_sim = (struct ep_sim){
-        .uptime_ns = UPTIME_AT_START,
-        .unix_minus_uptime_ns = UNIX_AT_START,
-        .random_state = 1,
-        .random_byte = -1,
-        .identity = {.host = "sim", .boot_id = "boot", .executable = "simulated", .arch = "x86_64", .pid = 42},
-        .modules_generation = 1,
-        .threads = 1,
-        .announced = 1,
-        .port_bytes = 64,
-        .socket_room = 65536,
-        .fail_error = -EIO,
-    };
+    ep_sim = defaults;
 }
 
 int ep_sim_fails(const char *name)

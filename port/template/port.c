@@ -12,7 +12,7 @@
 
 #include <edgeprof/edgeprof.h>
 
-/* ---- clocks, random numbers, identity ---- */
+/* ==== level 1: the first flame graph, with EP_MANUAL ==== */
 
 uint64_t ep_port_uptime_ns(void)
 {
@@ -34,40 +34,9 @@ uint64_t ep_port_ticks_ns(uint64_t ticks)
     return ticks;
 }
 
-void ep_port_stay_begin(void) {}
-
-bool ep_port_stayed(void)
-{
-    return false; /* !FIXME: true if the thread has not been off its processor; false costs a second reading of the
-                     counter */
-}
-
 uint64_t ep_port_unix_ns(void)
 {
     /* !FIXME: nanoseconds since 1970; leave 0 while the date is not known. */
-    return 0;
-}
-
-uint64_t ep_port_thread_cpu_ns(void)
-{
-    /* !FIXME: CPU time of the calling thread; 0 makes edgeprof's own cost invisible in the statistics. */
-    return 0;
-}
-
-uint32_t ep_port_thread_faults(void)
-{
-    return 0; /* !FIXME: where code and tables are read from a disk: the thread's page faults that waited for it */
-}
-
-uint64_t ep_port_process_cpu_ns(void)
-{
-    /* !FIXME: CPU time of the whole program; 0 makes a budget have no effect. */
-    return 0;
-}
-
-uint64_t ep_port_resident(void)
-{
-    /* !FIXME: memory of the program in RAM; 0: an incident's limit of it has no effect. */
     return 0;
 }
 
@@ -83,15 +52,6 @@ void ep_port_random(void *bytes, size_t size)
     }
 }
 
-int ep_port_file_read(const char *path, char *bytes, size_t size)
-{
-    /* !FIXME: reads the file; without a file system nothing is there. */
-    (void)path;
-    (void)bytes;
-    (void)size;
-    return -ENOENT;
-}
-
 void ep_port_identity(struct ep_identity *identity)
 {
     /* !FIXME: identifies this device and boot; unknown strings stay empty. */
@@ -99,28 +59,78 @@ void ep_port_identity(struct ep_identity *identity)
     memcpy(identity->executable, "firmware", sizeof "firmware");
 }
 
-const char *ep_port_env(const char *name)
+struct ep_work *ep_port_work(void)
 {
-    /* !FIXME: settings from outside the program, if there are any. */
-    (void)name;
-    return NULL;
+    /* !FIXME: one a task, for instance in its control block. */
+    static struct ep_work work;
+    return &work;
 }
 
-/* ---- edgeprof's own threads ---- */
-
-/* Correct if threads cannot be parked: they start at once. */
-int ep_port_thread_park(enum ep_role role, void (*fn)(void))
+size_t ep_port_memory_size(void)
 {
-    (void)role;
-    (void)fn;
-    return -ENOTSUP;
-}
-
-int ep_port_thread_resume(enum ep_role role)
-{
-    (void)role;
+    /* !FIXME: size of the thread table, EP_PORT_BYTES at most. */
     return 0;
 }
+
+int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
+{
+    /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_enter()) { ep_capture(...); ep_leave(); },
+     * with the interrupted registers and the bounds of the interrupted stack. */
+    (void)memory;
+    (void)period_ns;
+    (void)clock;
+    return 0;
+}
+
+void ep_port_sampling_stop(void)
+{
+    /* !FIXME: stop the source, and ep_thread_rest() for each thread that was armed. */
+}
+
+void ep_port_sampling_period(uint32_t period_ns)
+{
+    /* !FIXME: sample with this period from now on; 0: no more, until there is another. */
+    (void)period_ns;
+}
+
+int ep_port_threads_scan(void)
+{
+    /* !FIXME: find threads that have appeared or ended; the number that are armed. */
+    return 0;
+}
+
+uint32_t ep_port_tick_hz(void)
+{
+    return 0; /* !FIXME: the highest rate of samples that this system can hold, if it has one. */
+}
+
+uint32_t ep_port_clock(uint64_t *error)
+{
+    if (error)
+        *error = 0; /* !FIXME: why it is not the clock that was asked for, an errno value. */
+    return EP_CLOCK_TIMERS;
+}
+
+uint64_t ep_port_modules_generation(void)
+{
+    /* !FIXME: count up when code is loaded or unloaded; a statically linked image never does. */
+    return 0;
+}
+
+int ep_port_modules_scan(int pin)
+{
+    (void)pin;
+    /* !FIXME: ep_module_seen() for each range of code, with its unwind tables (__eh_frame_hdr_start or __exidx_start
+     * of the linker script) and its build id. */
+    return 0;
+}
+
+uintptr_t ep_port_hijack_stub(void)
+{
+    return 0; /* no .NET runtime */
+}
+
+/* ==== level 2: edgeprof's own threads ==== */
 
 int ep_port_thread_start(enum ep_role role, void (*fn)(void))
 {
@@ -128,12 +138,6 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
     (void)role;
     (void)fn;
     return -ENOSYS;
-}
-
-int ep_port_forks(void (*child)(void))
-{
-    (void)child;
-    return 0; /* !FIXME: where processes can be forked */
 }
 
 int ep_port_thread_join(enum ep_role role)
@@ -157,44 +161,37 @@ void ep_port_wake(struct ep_event *event)
     (void)atomic_fetch_add(&event->value, 1);
 }
 
-/* ---- sampling ---- */
-
-size_t ep_port_memory_size(void)
+/* Correct if threads cannot be parked: they start at once. */
+int ep_port_thread_park(enum ep_role role, void (*fn)(void))
 {
-    /* !FIXME: size of the thread table, EP_PORT_BYTES at most. */
+    (void)role;
+    (void)fn;
+    return -ENOTSUP;
+}
+
+int ep_port_thread_resume(enum ep_role role)
+{
+    (void)role;
     return 0;
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
+int ep_port_forks(void (*child)(void))
 {
-    /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_enter()) { ep_capture(...); ep_leave(); },
-     * with the interrupted registers and the bounds of the interrupted stack. */
-    (void)memory;
-    (void)period_ns;
-    (void)clock;
-    return 0;
+    (void)child;
+    return 0; /* !FIXME: where processes can be forked */
 }
 
-void ep_port_sampling_stop(void)
-{
-    /* !FIXME: stop the source, and ep_thread_rest() for each thread that was armed. */
-}
+/* ==== level 3: all threads of a program ==== */
 
-int ep_port_threads_scan(void)
+int ep_port_threads_announced(void)
 {
-    /* !FIXME: find threads that have appeared or ended; the number that are armed. */
+    /* !FIXME: 1 when new threads arm themselves. */
     return 0;
 }
 
 void ep_port_stacks_find(void)
 {
     /* !FIXME: find the stacks of threads that were sampled without bounds; nothing if all bounds are known. */
-}
-
-void ep_port_sampling_period(uint32_t period_ns)
-{
-    /* !FIXME: sample with this period from now on; 0: no more, until there is another. */
-    (void)period_ns;
 }
 
 int ep_port_threads_each(void (*fn)(uint32_t tid))
@@ -213,22 +210,11 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t 
     return -ENOSYS;
 }
 
-uint32_t ep_port_tick_hz(void)
+size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
-    return 0; /* !FIXME: the highest rate of samples that this system can hold, if it has one. */
-}
-
-uint32_t ep_port_clock(uint64_t *error)
-{
-    if (error)
-        *error = 0; /* !FIXME: why it is not the clock that was asked for, an errno value. */
-    return EP_CLOCK_TIMERS;
-}
-
-uint64_t ep_port_tick_cost_ns(void)
-{
-    /* !FIXME: CPU time of an interrupt in addition to ep_capture(). */
-    return 0;
+    (void)tid; /* stacks of tasks are never freed here */
+    memcpy(to, (const void *)from, size);
+    return size;
 }
 
 void ep_port_thread_name(uint32_t tid, char *name, size_t size)
@@ -253,51 +239,34 @@ uint32_t ep_port_bounds(struct ep_registers *context)
     return 0;
 }
 
-size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
-{
-    (void)tid; /* stacks of tasks are never freed here */
-    memcpy(to, (const void *)from, size);
-    return size;
-}
-
 unsigned ep_port_descriptor_wait(int fd)
 {
     (void)fd;
     return EP_WAIT_OTHER; /* !FIXME: network or disk */
 }
 
-struct ep_work *ep_port_work(void)
+void ep_wait_begin(enum ep_wait wait)
 {
-    /* !FIXME: one a task, for instance in its control block. */
-    static struct ep_work work;
-    return &work;
+    (void)wait; /* call ep_wait_open(sp | wait, pc, fp, 0) with the caller's registers; without it waits are not
+                   recorded */
 }
 
-int ep_port_threads_announced(void)
+/* ==== level 4: settings, names and costs ==== */
+
+const char *ep_port_env(const char *name)
 {
-    /* !FIXME: 1 when new threads arm themselves. */
-    return 0;
+    /* !FIXME: settings from outside the program, if there are any. */
+    (void)name;
+    return NULL;
 }
 
-uintptr_t ep_port_hijack_stub(void)
+int ep_port_file_read(const char *path, char *bytes, size_t size)
 {
-    return 0; /* no .NET runtime */
-}
-
-/* ---- modules ---- */
-
-uint64_t ep_port_modules_generation(void)
-{
-    /* !FIXME: count up when code is loaded or unloaded; a statically linked image never does. */
-    return 0;
-}
-
-int ep_port_modules_scan(int pin)
-{
-    (void)pin;
-    /* !FIXME: ep_module_seen() for each range of code, with its unwind tables (__eh_frame_hdr_start or __exidx_start
-     * of the linker script) and its build id. */
-    return 0;
+    /* !FIXME: reads the file; without a file system nothing is there. */
+    (void)path;
+    (void)bytes;
+    (void)size;
+    return -ENOENT;
 }
 
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
@@ -309,7 +278,44 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
     return 0;
 }
 
-/* ---- storage ---- */
+uint64_t ep_port_thread_cpu_ns(void)
+{
+    /* !FIXME: CPU time of the calling thread; 0 makes edgeprof's own cost invisible in the statistics. */
+    return 0;
+}
+
+uint64_t ep_port_process_cpu_ns(void)
+{
+    /* !FIXME: CPU time of the whole program; 0 makes a budget have no effect. */
+    return 0;
+}
+
+uint64_t ep_port_tick_cost_ns(void)
+{
+    /* !FIXME: CPU time of an interrupt in addition to ep_capture(). */
+    return 0;
+}
+
+uint32_t ep_port_thread_faults(void)
+{
+    return 0; /* !FIXME: where code and tables are read from a disk: the thread's page faults that waited for it */
+}
+
+uint64_t ep_port_resident(void)
+{
+    /* !FIXME: memory of the program in RAM; 0: an incident's limit of it has no effect. */
+    return 0;
+}
+
+void ep_port_stay_begin(void) {}
+
+bool ep_port_stayed(void)
+{
+    return false; /* !FIXME: true if the thread has not been off its processor; false costs a second reading of the
+                     counter */
+}
+
+/* ==== level 5: storage, for programs that have a spool (core/features/spool/) ==== */
 
 int ep_port_store_open(const char *dir)
 {
@@ -357,65 +363,7 @@ int ep_port_store_cut(unsigned file, uint64_t size)
     return -ENOSYS;
 }
 
-/* ---- crash records ---- */
-
-int ep_port_crash_open(const char *dir, size_t size)
-{
-    /* !FIXME: for crash records: a file or a region of flash, and the handler of fatal faults; see port.h. Without it,
-     * ep_crash_start() returns this error. */
-    (void)dir;
-    (void)size;
-    return -ENOSYS;
-}
-
-void ep_port_crash_close(void) {}
-
-int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
-{
-    (void)at;
-    (void)bytes;
-    (void)size;
-    return -ENOSYS;
-}
-
-int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
-{
-    (void)at;
-    (void)bytes;
-    (void)size;
-    return -ENOSYS;
-}
-
-int ep_port_crash_sync(void)
-{
-    return -ENOSYS;
-}
-
-int ep_port_crash_watch(uint32_t limit_ms)
-{
-    (void)limit_ms;
-    return -ENOSYS;
-}
-
-void ep_port_crash_unwatch(void) {}
-
-int ep_port_crash_in_front(void)
-{
-    return -ENOSYS;
-}
-
-void ep_port_crash_threads(void (*fn)(uint32_t tid))
-{
-    (void)fn;
-}
-
-const char *ep_port_crash_text(size_t *size)
-{
-    *size = 0;
-    return NULL;
-}
-
-/* ---- sockets ---- */
+/* ==== level 6: sockets, for programs that have an endpoint (core/features/endpoint/) ==== */
 
 int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients)
 {
@@ -481,7 +429,65 @@ void ep_port_sockets_wake(enum ep_role role)
     (void)role;
 }
 
-/* ---- OpenTelemetry's contexts ---- */
+/* ==== level 7: crash records, for programs that have them (core/features/crash/) ==== */
+
+int ep_port_crash_open(const char *dir, size_t size)
+{
+    /* !FIXME: for crash records: a file or a region of flash, and the handler of fatal faults; see port.h. Without it,
+     * ep_crash_start() returns this error. */
+    (void)dir;
+    (void)size;
+    return -ENOSYS;
+}
+
+void ep_port_crash_close(void) {}
+
+int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
+{
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
+{
+    (void)at;
+    (void)bytes;
+    (void)size;
+    return -ENOSYS;
+}
+
+int ep_port_crash_sync(void)
+{
+    return -ENOSYS;
+}
+
+int ep_port_crash_watch(uint32_t limit_ms)
+{
+    (void)limit_ms;
+    return -ENOSYS;
+}
+
+void ep_port_crash_unwatch(void) {}
+
+int ep_port_crash_in_front(void)
+{
+    return -ENOSYS;
+}
+
+void ep_port_crash_threads(void (*fn)(uint32_t tid))
+{
+    (void)fn;
+}
+
+const char *ep_port_crash_text(size_t *size)
+{
+    *size = 0;
+    return NULL;
+}
+
+/* ==== level 8: OpenTelemetry contexts, for programs that have them (core/features/otel/) ==== */
 
 int ep_port_context_open(size_t size, void **memory)
 {
@@ -516,10 +522,4 @@ int ep_port_thread_context_find(const char *name, bool skip_own)
     (void)name;
     (void)skip_own;
     return -ENOSYS;
-}
-
-void ep_wait_begin(enum ep_wait wait)
-{
-    (void)wait; /* call ep_wait_open(sp | wait, pc, fp, 0) with the caller's registers; without it waits are not
-                   recorded */
 }

@@ -4,9 +4,9 @@
  *
  * Checked: what is refused has a reason; each sample of an accepted part is in the incident, with a thread and a node
  * that exist, and ends no earlier than it starts; both files are JSON; in ours, samples, stacks and functions point at
- * what exists, and callers come first; in Firefox's, each thread's columns are of one length, its times rise, and
- * stacks exist; the memory is bounded by the size of the messages, threads and stacks, and given back; CPU time is
- * bounded.
+ * what exists, and callers come first; in Firefox's, each thread's columns are of one length, its times rise, stacks
+ * and categories exist, and the weights are no more than its time; the memory is bounded by the size of the messages,
+ * threads and stacks, and given back; CPU time is bounded.
  */
 #include "memory.h"
 #include "spend.h"
@@ -106,7 +106,7 @@ static void sound_columns(const json_t *table)
     }
 }
 
-static void sound_thread(const json_t *thread, size_t calls)
+static void sound_thread(const json_t *thread, size_t calls, size_t categories)
 {
     static const char *const tables[] = {"samples",    "markers",   "stackTable",
                                          "frameTable", "funcTable", "nativeSymbols"};
@@ -114,14 +114,28 @@ static void sound_thread(const json_t *thread, size_t calls)
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         sound_columns(json_object_get(thread, tables[i]));
     }
+    const json_t *weights = json_object_get(samples, "weight"), *stacks = json_object_get(thread, "stackTable");
+    for (size_t i = 0; i < calls; i++) {
+        const json_t *category = json_array_get(json_object_get(stacks, "category"), i);
+        points(category, 0, categories);
+        REQUIRE(json_equal(category,
+                           json_array_get(json_object_get(json_object_get(thread, "frameTable"), "category"), i)));
+    }
+    double weight = 0;
     for (size_t i = 0; i < json_array_size(times); i++) {
         const json_t *stack = json_array_get(json_object_get(samples, "stack"), i);
+        const double own = json_number_value(json_array_get(weights, i));
+        REQUIRE(own >= 0 && (own == 0 || !json_is_null(stack)));
+        weight += own;
         if (!json_is_null(stack)) {
             points(stack, 0, calls);
         }
         REQUIRE(i == 0 ||
                 json_number_value(json_array_get(times, i - 1)) <= json_number_value(json_array_get(times, i)));
     }
+    const size_t last = json_array_size(times);
+    const double whole = last ? json_number_value(json_array_get(times, last - 1)) : 0;
+    REQUIRE(weight <= whole + 0.002 * (double)last + whole / 1e9); /* written with three and four digits */
 }
 
 static void sound_firefox(const struct et_incident *incident, size_t calls)
@@ -131,10 +145,11 @@ static void sound_firefox(const struct et_incident *incident, size_t calls)
     json_t *document = document_of(&text), *thread;
     const json_t *threads = json_object_get(document, "threads");
     size_t i;
+    const size_t categories = json_array_size(json_object_get(json_object_get(document, "meta"), "categories"));
     REQUIRE(json_array_size(threads) >= incident->thread_count);
     json_array_foreach(threads, i, thread)
     {
-        sound_thread(thread, calls);
+        sound_thread(thread, calls, categories);
     }
     json_decref(document);
 }

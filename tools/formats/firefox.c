@@ -3,40 +3,30 @@
  * (https://github.com/firefox-devtools/profiler/blob/main/docs-developer/processed-profile-format.md). Its loader
  * upgrades older versions, so this one stays readable.
  *
- * There a sample lasts until the next one of its thread. So each of ours is two: one with its stack where it begins,
- * and one without a stack where it ends, unless the next begins there. Pauses, exceptions and the trigger are markers,
- * too.
+ * firefox_samples.c has the samples of a thread. Pauses, exceptions and the trigger are markers, too.
  */
-#include "tools/formats/incident.h"
+#include "tools/formats/firefox.h"
 #include "tools/lib/json_write.h"
-#include "tools/lib/kinds.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KIND_CPU = 1, KIND_WAIT = 2, KIND_EXCEPTION = 6, KIND_GC = 7, KIND_THREAD = 8 };
-enum { OTHER, CPU, WAITING, RUNTIME };
-#define MOMENT_NS 1000000 /* what has no length is shown this long */
+enum { KIND_EXCEPTION = 6, KIND_GC = 7, KIND_THREAD = 8 };
 
 struct export
 {
     const struct et_incident *incident;
     struct et_calls calls;
-    int64_t zero_ns; /* uptime at the begin of the profile */
+    uint8_t *categories; /* of each call */
+    int64_t zero_ns;     /* uptime at the begin of the profile */
     struct et_buf *out;
 };
 
 static double ms_of(const struct export *export, int64_t ns)
 {
     return (double)(ns - export->zero_ns) / 1e6;
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct et_incident_sample *left = a, *right = b;
-    return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
 }
 
 /* A column of `count` equal values. */
@@ -64,64 +54,6 @@ static void put_known(struct et_buf *out, const char *name, const struct et_call
         }
     }
     et_buf_char(out, ']');
-}
-
-/* ---- samples of a thread ---- */
-
-struct shown {
-    int64_t at_ns;
-    int64_t call; /* -1: none */
-};
-
-/* The thread's samples one after the other: where they overlap, the earlier one gives way to the later. */
-static size_t list_shown(const struct export *export, uint32_t thread, struct shown *shown)
-{
-    const struct et_incident *incident = export->incident;
-    struct et_incident_sample *own = et_alloc(incident->count + 1, sizeof *own);
-    size_t count = 0, made = 0;
-    int64_t end = INT64_MIN;
-    for (size_t i = 0; i < incident->count; i++) {
-        if (incident->samples[i].thread == thread) {
-            own[count++] = incident->samples[i];
-        }
-    }
-    qsort(own, count, sizeof *own, by_start);
-    for (size_t i = 0; i < count; i++) {
-        int64_t start = own[i].start_ns > export->zero_ns ? own[i].start_ns : export->zero_ns;
-        int64_t until = own[i].end_ns > start ? own[i].end_ns : start + MOMENT_NS;
-        if (made && end < start) {
-            shown[made++] = (struct shown){end, -1};
-        }
-        start = made && start < shown[made - 1].at_ns ? shown[made - 1].at_ns : start;
-        shown[made++] = (struct shown){start, (int64_t) export->calls.of_node[own[i].node] - 1};
-        end = until > end ? until : end;
-    }
-    if (made) {
-        shown[made++] = (struct shown){end, -1};
-    }
-    free(own);
-    return made;
-}
-
-static void put_samples(const struct export *export, uint32_t thread)
-{
-    struct shown *shown = et_alloc(2 * export->incident->count + 2, sizeof *shown);
-    size_t count = list_shown(export, thread, shown);
-    et_buf_text(export->out, ",\"samples\":{\"weightType\":\"samples\",\"weight\":null,\"stack\":[");
-    for (size_t i = 0; i < count; i++) {
-        et_buf_text(export->out, i ? "," : "");
-        if (shown[i].call < 0) {
-            et_buf_text(export->out, "null");
-        } else {
-            et_buf_printf(export->out, "%" PRId64, shown[i].call);
-        }
-    }
-    et_buf_text(export->out, "],\"time\":[");
-    for (size_t i = 0; i < count; i++) {
-        et_buf_printf(export->out, "%s%.3f", i ? "," : "", ms_of(export, shown[i].at_ns));
-    }
-    et_buf_printf(export->out, "],\"length\":%zu}", count);
-    free(shown);
 }
 
 /* ---- markers ---- */
@@ -163,17 +95,18 @@ static void put_markers(const struct export *export, uint32_t thread, bool main)
             continue;
         }
         if (sample->kind == KIND_GC) {
-            add_marker(&markers, export, names + NAME_GC, sample->start_ns, sample->end_ns, RUNTIME);
-        } else if (sample->kind == KIND_EXCEPTION || sample->kind == KIND_THREAD) {
-            add_marker(&markers, export, names + (sample->kind == KIND_THREAD ? NAME_DUMP : NAME_EXCEPTION),
-                       sample->end_ns, sample->end_ns, RUNTIME);
+            add_marker(&markers, export, names + NAME_GC, sample->start_ns, sample->end_ns, ET_FIREFOX_GC);
+        } else if (sample->kind == KIND_EXCEPTION) {
+            add_marker(&markers, export, names + NAME_EXCEPTION, sample->end_ns, sample->end_ns, ET_FIREFOX_EXCEPTION);
+        } else if (sample->kind == KIND_THREAD) {
+            add_marker(&markers, export, names + NAME_DUMP, sample->end_ns, sample->end_ns, ET_FIREFOX_OTHER);
         }
     }
     if (main) {
         bool timed = told->cause >= EDGEPROF__V1__INCIDENT_CAUSE__INCIDENT_SPAN &&
                      told->cause <= EDGEPROF__V1__INCIDENT_CAUSE__INCIDENT_HEARTBEAT;
         int64_t end = (int64_t)told->time_ns, start = end - (timed ? (int64_t)told->value : 0);
-        add_marker(&markers, export, names + NAME_TRIGGER, start, end, OTHER);
+        add_marker(&markers, export, names + NAME_TRIGGER, start, end, ET_FIREFOX_OTHER);
     }
     et_buf_printf(export->out,
                   ",\"markers\":{\"data\":[%s],\"name\":[%s],\"startTime\":[%s],\"endTime\":[%s],\"phase\":[%s],"
@@ -191,10 +124,13 @@ static void put_markers(const struct export *export, uint32_t thread, bool main)
 
 /* ---- tables ---- */
 
-/* By the frame at the leaf: "[lock]" and the like are waits. */
-static int category_of(const char *function)
+static void put_category_column(const struct export *export)
 {
-    return strncmp(function, "[gc", 3) == 0 ? RUNTIME : function[0] == '[' ? WAITING : CPU;
+    et_buf_text(export->out, ",\"category\":[");
+    for (size_t i = 0; i < export->calls.count; i++) {
+        et_buf_printf(export->out, "%s%u", i ? "," : "", export->categories[i]);
+    }
+    et_buf_char(export->out, ']');
 }
 
 /* One function and one frame for each call. */
@@ -216,17 +152,14 @@ static void put_tables(const struct export *export)
             et_buf_text(out, "null");
         }
     }
-    et_buf_text(out, "],\"category\":[");
-    for (size_t i = 0; i < count; i++) {
-        et_buf_printf(out, "%s%d", i ? "," : "", category_of(et_text(&calls->names, calls->items[i].function)));
-    }
     et_buf_char(out, ']');
+    put_category_column(export);
     put_equal(out, "subcategory", "0", count);
     et_buf_printf(out, ",\"length\":%zu},\"frameTable\":{\"length\":%zu", count, count);
     put_equal(out, "address", "-1", count);
     put_equal(out, "inlineDepth", "0", count);
-    put_equal(out, "category", "null", count);
-    put_equal(out, "subcategory", "null", count);
+    put_category_column(export);
+    put_equal(out, "subcategory", "0", count);
     et_buf_text(out, ",\"func\":[");
     for (size_t i = 0; i < count; i++) {
         et_buf_printf(out, "%s%zu", i ? "," : "", i);
@@ -283,7 +216,7 @@ static void put_thread(const struct export *export, uint32_t thread)
     et_json_string(export->out, incident->threads[thread].name);
     et_buf_printf(export->out, ",\"isMainThread\":%s,\"pid\":\"%" PRIu32 "\",\"tid\":%" PRIu32, main ? "true" : "false",
                   incident->head->origin->pid, tid);
-    put_samples(export, thread);
+    et_firefox_put_samples(incident, &export->calls, thread, export->zero_ns, export->out);
     put_markers(export, thread, main);
     put_tables(export);
     put_strings(export);
@@ -308,11 +241,9 @@ static void put_meta(const struct export *export)
                 "\"usesOnlyOneStackType\":true,\"doesNotUseFrameImplementation\":true,"
                 "\"sourceCodeIsNotOnSearchfox\":true,\"pausedRanges\":[],\"markerSchema\":[],"
                 "\"extensions\":{\"length\":0,\"baseURL\":[],\"id\":[],\"name\":[]},"
-                "\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},\"categories\":["
-                "{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
-                "{\"name\":\"CPU\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
-                "{\"name\":\"Waiting\",\"color\":\"blue\",\"subcategories\":[\"Other\"]},"
-                "{\"name\":\"Runtime\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]}");
+                "\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"ns\"},\"categories\":");
+    et_firefox_put_categories(out);
+    et_buf_char(out, '}');
 }
 
 void et_incident_firefox(const struct et_incident *incident, struct et_buf *out)
@@ -323,11 +254,13 @@ void et_incident_firefox(const struct et_incident *incident, struct et_buf *out)
             incident->samples[i].start_ns < export.zero_ns ? incident->samples[i].start_ns : export.zero_ns;
     }
     et_calls_make(incident->profile, &export.calls);
+    export.categories = et_firefox_categories(incident, &export.calls);
     put_meta(&export);
     et_buf_text(out, ",\"libs\":[],\"pages\":[],\"threads\":[");
     for (size_t i = 0; i < incident->thread_count; i++) {
         put_thread(&export, (uint32_t)i);
     }
     et_buf_text(out, "]}\n");
+    free(export.categories);
     et_calls_free(&export.calls);
 }

@@ -58,6 +58,7 @@ void et_value_text(uint64_t value, const char *unit, char text[32]);
 enum et_special {
 #define EP_NAME_FRAME(identifier, number, name, meaning) ET_FRAME_##identifier = (number),
 #include "core/proto/names.def"
+    ET_FRAME_SPECIALS
 };
 enum et_loss {
 #define EP_NAME_LOSS(identifier, number, name, meaning) ET_LOSS_##identifier = (number),

@@ -108,10 +108,28 @@ def equal_columns(table, name):
     check(set(sizes.values()) <= {table['length']}, f'{name}: {sizes}, length {table["length"]}')
 
 
+def check_weights(reason, incident, thread, categories):
+    """The call tree adds up weights: a category has as many ms as the incident's samples of the kind at that leaf."""
+    samples, stacks = thread['samples'], thread['stackTable']
+    check(samples['weightType'] == 'tracing-ms' and thread['frameTable']['category'] == stacks['category'], f'{samples["weightType"]}')
+    weights = dict.fromkeys(categories, 0.0)
+    for stack, weight in zip(samples['stack'], samples['weight']):
+        check(weight == 0 or stack is not None, f'{reason}: a weight without a stack')
+        if stack is not None:
+            weights[categories[stacks['category'][stack]]] += weight
+    leaf = REASONS[reason][2]
+    told = sum(length for _, length, of, kind, stack in incident['samples'] if incident['threads'][of]['tid'] == incident['tid'] and
+               kind == REASONS[reason][0] and (not leaf or stack_of(incident, stack)[0] == leaf))
+    name = leaf.strip('[]').capitalize() if leaf else 'CPU'
+    check(0 < weights[name] < told + 1 and weights[name] > told / 2, f'{reason}: {name} weighs {weights[name]} ms of {told}, {weights}')
+
+
 def check_firefox(reason, incident, profile):
     """What the description of the processed profile format asks for, and the same samples."""
     meta = profile['meta']
-    check(meta['preprocessedProfileVersion'] == 46 and meta['interval'] > 0 and len(meta['categories']) == 4, f'{meta}')
+    check(meta['preprocessedProfileVersion'] == 46 and meta['interval'] > 0, f'{meta}')
+    categories = [category['name'] for category in meta['categories']]
+    check({'CPU', 'Lock', 'Sleep', 'Network', 'Disk', 'GC', 'Other'} <= set(categories) and all(category['color'] for category in meta['categories']), f'{meta}')
     check(len(profile['threads']) == len(incident['threads']), 'threads differ')
     for number, thread in enumerate(profile['threads']):
         for name in ('samples', 'markers', 'stackTable', 'frameTable', 'funcTable', 'resourceTable', 'nativeSymbols'):
@@ -137,6 +155,7 @@ def check_firefox(reason, incident, profile):
                 stack = stacks['prefix'][stack]
             ms += length if REASONS[reason][1] in names else 0
         check(ms > 0, f'{reason}: {ms} ms in {REASONS[reason][1]} in the Firefox profile')
+        check_weights(reason, incident, thread, categories)
         check(any(strings[name].startswith('trigger: ') for name in thread['markers']['name']), 'no marker of the trigger')
 
 
