@@ -13,39 +13,43 @@
 #ifndef EP_HOOKS_H
 #define EP_HOOKS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <edgeprof/atomic.h>
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/port.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The enabled kinds, 0 when no profiler runs, and the mean distance between samples of a kind, in its unit (ns of
  * waiting, bytes allocated), with the governor's stretch. core/collect/level.c writes both. The upper half of the kinds
  * are those that only the history of incidents wants. */
-extern atomic_uint ep_hook_kinds, ep_hook_periods[EP_KINDS];
+extern EP_ATOMIC(unsigned) ep_hook_kinds, ep_hook_periods[EP_KINDS];
 /* The kinds of that upper half; bit 0: each record has its time. Written before ep_start(). */
 extern uint32_t ep_history_kinds;
 /* Those of them whose events are in no profile. The collect thread writes it. */
-extern atomic_uint ep_history_alone;
+extern EP_ATOMIC(unsigned) ep_history_alone;
 #define EP_HISTORY_SHIFT         16
 #define EP_KIND_BIT_EITHER(bits) ((bits) | (bits) << EP_HISTORY_SHIFT)
 
 /* The reason why hooks cannot measure a kind in this process: a text without quotes that stays valid; NULL: they can.
  * Hooks write it, and then record no event of that kind. */
-extern _Atomic(const char *) ep_kind_missing[EP_KINDS];
+extern EP_ATOMIC(const char *) ep_kind_missing[EP_KINDS];
 
 /* Returns true if the kind is enabled. Context: signal. */
 static inline bool ep_hook_wants(enum ep_kind kind)
 {
-    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & EP_KIND_BIT_EITHER(EP_KIND_BIT(kind))) != 0;
+    return (EP_ATOMIC_READ(ep_hook_kinds) & EP_KIND_BIT_EITHER(EP_KIND_BIT(kind))) != 0;
 }
 
 /* Returns the kind's period in its unit; never 0. Context: signal. */
 static inline uint64_t ep_hook_period(enum ep_kind kind)
 {
-    unsigned period = atomic_load_explicit(&ep_hook_periods[kind], memory_order_relaxed);
+    unsigned period = EP_ATOMIC_READ(ep_hook_periods[kind]);
 
     return period ? period : 1;
 }
@@ -220,18 +224,18 @@ void ep_own_text_is(const struct ep_own_text *text);
 /* A place in the hook's table. The hook owns `object`, which points to the word of a weak reference; the word is 0 when
  * the object is gone. edgeprof owns the other members; all zero: free. */
 struct ep_live_place {
-    const atomic_uintptr_t *object;
+    const EP_ATOMIC(uintptr_t) * object;
     uint64_t value;
     uint32_t count, since;
     uint16_t node, tags;
-    atomic_uint state;
+    EP_ATOMIC(unsigned) state;
 };
 
 struct ep_live_table {
     struct ep_live_place *place;
     unsigned places; /* a power of two */
-    const atomic_uint
-        *collections; /* number of garbage collections so far; objects not yet seen by one are not reported */
+    const EP_ATOMIC(unsigned) *
+        collections; /* number of garbage collections so far; objects not yet seen by one are not reported */
     /* The exact figures of the runtime in bytes, to which the estimate is scaled; both NULL: it has none. They must not
      * block. */
     uint64_t (*allocated)(void); /* allocated by all threads so far; called in ep_start() */
@@ -308,5 +312,9 @@ uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const cha
 /* Sets and reads the labels and the span of the calling thread. Context: any thread. */
 void ep_work_set(uint32_t tags, uint64_t span_id, uint64_t trace_high, uint64_t trace_low);
 uint32_t ep_work_tags(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

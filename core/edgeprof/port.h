@@ -24,12 +24,16 @@
 #ifndef EP_PORT_H
 #define EP_PORT_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <edgeprof/atomic.h>
 #include <edgeprof/registers.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct ep_work;
 
@@ -153,7 +157,7 @@ int ep_port_thread_join(enum ep_role role);
 
 /* A counter that threads can wait for. */
 struct ep_event {
-    atomic_uint value;
+    EP_ATOMIC(unsigned) value;
 };
 
 /* Waits until event->value differs from `seen` or timeout_ns have passed; may return early.
@@ -440,5 +444,9 @@ int ep_port_thread_context_find(const char *name, bool skip_own);
 /* Returns what samples and events of the calling thread show instead of ep_port_work(), up to the member `waiting`. A
  * port defines it beside ep_port_thread_context_find(), so it is NULL in programs without that. Context: signal. */
 __attribute__((weak)) struct ep_work *ep_work_shown(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include <edgeprof/port.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct ep;
 
 /* A thread of the program calls the functions below only between ep_enter() and ep_leave(), which keep the profiler and
@@ -33,10 +37,10 @@ unsigned ep_port_descriptor_wait(int fd);
 /* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread itself
  * writes it (core/sample/tags.c); signal handlers on it read it. */
 struct ep_work {
-    atomic_uint guard;      /* odd while other members are being written */
-    uint32_t run;           /* run of the profiler that `tags` belongs to */
-    uint32_t tags;          /* tag set, 0: none */
-    uint32_t pushed_beyond; /* pushes without room, whose pops do nothing */
+    EP_ATOMIC(unsigned) guard; /* odd while other members are being written */
+    uint32_t run;              /* run of the profiler that `tags` belongs to */
+    uint32_t tags;             /* tag set, 0: none */
+    uint32_t pushed_beyond;    /* pushes without room, whose pops do nothing */
     uint64_t span_id, trace_high, trace_low;
     uint64_t waiting[EP_WORK_WAITING]; /* struct ep_waiting of core/sample/waiting.h */
 };
@@ -77,5 +81,9 @@ int ep_module_seen(const struct ep_module_info *info);
 bool ep_crash_begin(const struct ep_crash_event *event);
 void ep_crash_step(enum ep_crash_step_number step);
 void ep_crash_end(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

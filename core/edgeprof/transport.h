@@ -10,23 +10,37 @@
 #ifndef EP_TRANSPORT_H
 #define EP_TRANSPORT_H
 
-#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <edgeprof/atomic.h>
 #include <edgeprof/edgeprof.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /*
  * The deadline of a call is absolute, on the scale of ep_port_uptime_ns(); 0 has always passed. ep_stop() may make it
  * earlier while the call runs, never later. So a function that waits must read it at least every 100 ms.
  */
 struct ep_deadline {
-    _Atomic uint64_t at_ns;
+    EP_ATOMIC(uint64_t) at_ns;
 };
 
 static inline uint64_t ep_deadline_ns(const struct ep_deadline *deadline)
 {
-    return atomic_load_explicit(&deadline->at_ns, memory_order_relaxed);
+    return EP_ATOMIC_READ(deadline->at_ns);
+}
+
+/* Returns the time on that scale; core/edgeprof/port.h declares it, too. Context: signal. */
+uint64_t ep_port_uptime_ns(void);
+
+/* Returns true if the deadline has passed. Context: any thread. */
+static inline bool ep_deadline_passed(const struct ep_deadline *deadline)
+{
+    return ep_port_uptime_ns() >= ep_deadline_ns(deadline);
 }
 
 /* A message is an encoded profile; pprof is compressed by gzip. `data` stays valid and unchanged until send returns. */
@@ -142,5 +156,9 @@ extern const struct ep_stream ep_stream_tcp;
 /* The transport for an endpoint's scheme: http, file, null, and https after ep_tls_setup(). NULL: unknown scheme.
  * Context: init. */
 const struct ep_transport *ep_transport_find(const char *endpoint);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -116,7 +116,7 @@ static int managed_send(void *state, const struct ep_message *message, const str
 
     pthread_mutex_lock(&box.lock);
     while (!result_take(check, &result, retry_ns)) {
-        if (ep_port_uptime_ns() >= ep_deadline_ns(deadline)) {
+        if (ep_deadline_passed(deadline)) {
             result = -ETIMEDOUT;
             break;
         }

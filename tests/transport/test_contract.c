@@ -302,7 +302,7 @@ static unsigned with_close(void (*close)(void *))
 /* What has arrived is not had when the deadline has passed. */
 static long looks_at_the_clock_first(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    if (ep_port_uptime_ns() >= ep_deadline_ns(deadline))
+    if (ep_deadline_passed(deadline))
         return -ETIMEDOUT;
     return ep_stream_tcp.read(state, bytes, size, deadline);
 }

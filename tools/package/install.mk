@@ -47,12 +47,16 @@ $(INSTALL_SO): $(INSTALL_OBJ) $(INSTALL_TLS) $(SO_THIRD) $(INSTALL_DIR)/names.ma
 
 # ---- install ----
 
-.PHONY: install
-install: $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
-	@install -d '$(DESTDIR)$(INCLUDEDIR)/edgeprof' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
-	@install -m 644 $(patsubst %,core/edgeprof/%.h,edgeprof transport tls) '$(DESTDIR)$(INCLUDEDIR)/edgeprof/'
+.PHONY: install install-headers
+# Every public header. Those of ports and of a runtime's hooks are for programs with the static library: the shared one
+# has only what names.map lists.
+install-headers:
+	@install -d '$(DESTDIR)$(INCLUDEDIR)/edgeprof'
+	@install -m 644 core/edgeprof/*.h '$(DESTDIR)$(INCLUDEDIR)/edgeprof/'
 	@{ for o in $(INSTALL_OPTIONS); do echo "#define $${o%%=*} $${o#*=}"; done; cat core/edgeprof/options.h; } \
 	    >'$(DESTDIR)$(INCLUDEDIR)/edgeprof/options.h'
+install: install-headers $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)  ## headers, libraries, pkg-config and CMake files to $(DESTDIR)$(PREFIX)
+	@install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
 	@install -m 644 $(EP_LIB) $(TLS_LIB) '$(DESTDIR)$(LIBDIR)/'
 	@install -m 755 $(INSTALL_SO) '$(DESTDIR)$(LIBDIR)/'
 	@ln -sf libedgeprof.so.$(EP_VERSION) '$(DESTDIR)$(LIBDIR)/$(INSTALL_ABI)'

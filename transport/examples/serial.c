@@ -13,7 +13,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <edgeprof/port.h>
 #include <edgeprof/transport.h>
 
 #define END     0xc0u
@@ -42,7 +41,7 @@ static int wait_for(const struct line *line, short events)
     int n;
 
     do {
-        if (ep_port_uptime_ns() >= ep_deadline_ns(line->deadline))
+        if (ep_deadline_passed(line->deadline))
             return -ETIMEDOUT;
         n = poll(&fd, 1, 100);
     } while (n == 0 || (n < 0 && errno == EINTR));

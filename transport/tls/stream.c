@@ -27,17 +27,12 @@ struct ep_tls *ep_tls_instance;
 
 /* ---- I/O functions for mbedtls ---- */
 
-static bool is_over(const struct ep_deadline *deadline)
-{
-    return ep_port_uptime_ns() >= ep_deadline_ns(deadline);
-}
-
 static int from_tcp(void *context, unsigned char *bytes, size_t size)
 {
     static const unsigned char types[] = {RECORD_TYPES};
     struct ep_tls *tls = context;
 
-    const bool late = is_over(tls->deadline) && ++tls->late > LATE_MAX;
+    const bool late = ep_deadline_passed(tls->deadline) && ++tls->late > LATE_MAX;
     const long got = late ? -ETIMEDOUT : ep_stream_tcp.read(tls->tcp, bytes, size, tls->deadline);
 
     tls->waited = got == -ETIMEDOUT;
@@ -123,7 +118,7 @@ static int handshake(struct ep_tls *tls)
     int result = 0;
 
     while ((result == 0 || is_only_wanting(tls, result)) && !mbedtls_ssl_is_handshake_over(&tls->ssl))
-        result = is_over(tls->deadline) ? MBEDTLS_ERR_SSL_TIMEOUT : mbedtls_ssl_handshake_step(&tls->ssl);
+        result = ep_deadline_passed(tls->deadline) ? MBEDTLS_ERR_SSL_TIMEOUT : mbedtls_ssl_handshake_step(&tls->ssl);
     if (result == 0 && !tls->verified && !tls->has_session)
         result = MBEDTLS_ERR_SSL_BAD_CERTIFICATE; /* defensive: no certificate was verified */
     return result;

@@ -1,5 +1,12 @@
 # Test of `make install`: builds a program for a device against the installed files.
 
+# Each installed header alone, in C and C++. GCC's warnings for the board, clang's where it is there.
+HEADERS_DIR := $(abspath $(INSTALL_DIR)/headers)
+.PHONY: test-headers
+test-headers:
+	@rm -rf '$(HEADERS_DIR)' && $(MAKE) -s --no-print-directory DESTDIR='$(HEADERS_DIR)' PREFIX= install-headers
+	@CC='$(CC)' $(PYTHON) tests/linux/install/headers_test.py '$(HEADERS_DIR)/include' core/edgeprof
+
 # Installs, builds the example in four ways, and runs it: BOARD's compiler, cmake, pkg-config.
 .PHONY: check-install
 check-install:

@@ -15,8 +15,8 @@ import sys
 
 from report import report
 
-FREESTANDING = {'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
-                'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # errno.h: for its constants
+FREESTANDING = {'atomic', 'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdatomic.h', 'stdbool.h', 'stddef.h',
+                'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # atomic: C++; errno.h: for its constants
 PUBLIC = ['core/edgeprof/edgeprof.h', 'core/edgeprof/options.h', 'core/edgeprof/hooks.h', 'core/edgeprof/registers.h']
 TRANSPORT = ['core/edgeprof/transport.h', 'core/edgeprof/tls.h']
 PORT = ['core/edgeprof/port.h', 'core/edgeprof/port_calls.h']
