@@ -156,7 +156,7 @@ enum ep_loss {
     EP_LOSS_TOO_OLD = 17,        /* refused by a receiver, and older than receivers accept (ep_spool_config.old_ms) */
     EP_LOSS_SIGNAL_BLOCKED = 18, /* threads that keep the profiling signal blocked (count only); likewise reported */
     EP_LOSS_DAMAGED = 19,     /* records that no part of edgeprof writes (count only): something overwrote the ring */
-    EP_LOSS_SMALL_STACK = 20, /* samples left out because the stack had no room for the signal handler */
+    EP_LOSS_SMALL_STACK = 20, /* ticks that waited while the stack had no room for the handler (count only) */
     EP_LOSS_REASONS = 21
 };
 

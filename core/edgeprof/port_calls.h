@@ -49,6 +49,10 @@ struct ep_work {
  * negative. tid 0: CPU time of threads that cannot be sampled. Context: any thread, signal. */
 void ep_thread_rest(uint32_t tid, int64_t rest_ns);
 
+/* Counts ticks that the port held back while the thread's stack had no room for the handler (EP_LOSS_SMALL_STACK).
+ * `ep` is the result of ep_enter(). Context: signal. */
+void ep_ticks_waited(struct ep *ep, uint32_t count);
+
 /* Reports residual CPU time of a running thread whose runs all ended before a tick came ([unsampled]). The port never
  * charges it again. Context: any thread. */
 void ep_thread_missed(uint32_t tid, uint64_t missed_ns);

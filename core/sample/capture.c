@@ -148,6 +148,11 @@ static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
     ep_release();
 }
 
+void ep_ticks_waited(struct ep *ep, uint32_t count)
+{
+    (void)atomic_fetch_add_explicit(&ep->refused[EP_LOSS_SMALL_STACK], count, memory_order_relaxed);
+}
+
 void ep_thread_rest(uint32_t tid, int64_t rest_ns)
 {
     record_rest(tid, rest_ns, EP_FRAME_NONE);

@@ -9,6 +9,7 @@
  * frees entries of ended threads.
  */
 #include "linux.h"
+#include "own_signal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +28,13 @@ static struct asked {
 } asked[ASKED_MOST];
 static atomic_uint waiting; /* asked and not answered */
 
-static bool is_on_own_stack(void)
+/* The handler itself may run on the alternate stack, so the kernel's SS_ONSTACK does not tell. */
+static bool is_on_own_stack(uintptr_t sp)
 {
     stack_t alternate;
 
-    return sigaltstack(NULL, &alternate) == 0 && !(alternate.ss_flags & SS_ONSTACK);
+    return sigaltstack(NULL, &alternate) == 0 &&
+           (alternate.ss_flags & SS_DISABLE || sp - (uintptr_t)alternate.ss_sp >= alternate.ss_size);
 }
 
 static void release(struct asked *at)
@@ -69,7 +72,7 @@ bool ep_linux_stack_found(uint32_t tid, uintptr_t sp, struct ep_linux_bounds *bo
             return true;
         break; /* the answer for an ended thread that had the same id */
     }
-    if (is_on_own_stack())
+    if (is_on_own_stack(sp))
         ask(tid, sp);
     errno = kept;
     return false;
@@ -139,6 +142,7 @@ void ep_port_stacks_find(void)
 {
     uintptr_t before[ASKED_MOST];
 
+    ep_linux_stacks_guard();
     if (atomic_load_explicit(&waiting, memory_order_relaxed) == 0)
         return;
     for (unsigned i = 0; i < ASKED_MOST; i++)

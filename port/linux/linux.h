@@ -51,8 +51,8 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 void ep_linux_tables_fetch(const struct ep_module_info *info);
 
 /* Sets ep_linux_main_bounds.root, if main() runs already: the preload library starts before it. Only the main thread
- * may call it. Context: signal. */
-void ep_linux_main_root_find(void);
+ * may call it. sp: its stack pointer; a handler may be on another stack. Context: signal. */
+void ep_linux_main_root_find(uintptr_t sp);
 
 /* From then on ep_linux_main_root_find() does nothing, if the function that calls main() is in this code, which cannot
  * be read. Context: init, collect. */

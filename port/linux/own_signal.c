@@ -181,7 +181,7 @@ static void action_for_kernel(const struct disposition *seen, struct sigaction *
 
     memset(action, 0, sizeof *action);
     action->sa_sigaction = ep_linux_on_signal;
-    action->sa_flags = SA_SIGINFO | (handler ? seen->flags & ~(int)SA_RESETHAND : SA_RESTART);
+    action->sa_flags = SA_SIGINFO | (handler ? seen->flags & ~(int)SA_RESETHAND : SA_RESTART | SA_ONSTACK);
     ep_linux_set_change(&action->sa_mask, 0, handler ? seen->mask & ~ep_linux_signals_ours() : ~FAULTS);
 }
 
@@ -294,7 +294,8 @@ static void default_action(int signal, siginfo_t *info)
     signal_requeue(signal, info, true);
     (void)ep_linux_mask_raw(SIG_UNBLOCK, BIT(signal));
     (void)atomic_fetch_or(&own.handled, BIT(signal));
-    action = (struct sigaction){.sa_sigaction = ep_linux_on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+    const struct disposition none = {.handler = (uintptr_t)SIG_DFL};
+    action_for_kernel(&none, &action);
     (void)sigaction(signal, &action, NULL);
 }
 
@@ -408,6 +409,7 @@ int ep_linux_signals_take(void)
     atomic_store(&own.ours, taken & ~given);
     atomic_store(&own.current, lowest(taken & ~given));
     ep_linux_signals_born();
+    ep_linux_stacks_guard_again();
     if (taken & ~given)
         return 0;
     return handler_installed(FIRST) == UINTPTR_MAX ? -errno : -EBUSY; /* refused, or all are in use */

@@ -16,6 +16,7 @@
 #include "linux.h"
 
 typedef int ep_linux_action_call(int signal, const struct sigaction *action, struct sigaction *old);
+typedef int ep_linux_alternate_call(const stack_t *wanted, stack_t *old);
 
 /* The handler of edgeprof's signals. It keeps errno unless a handler of the program runs. Context: signal. */
 void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext);
@@ -61,6 +62,31 @@ void ep_linux_set_change(sigset_t *set, uint64_t without, uint64_t with);
 
 /* The system call rt_sigprocmask. Returns the old mask. Context: signal. */
 uint64_t ep_linux_mask_raw(int how, uint64_t bits);
+
+/* ---- alternate signal stacks (alternate.c) ---- */
+
+static inline bool ep_linux_is_on_stack(const struct sigaction *action)
+{
+    return action->sa_flags & SA_ONSTACK && action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/* Returns true if a handler of the program and a tick inside of it may not both fit onto an alternate stack of that
+ * size; 0: there is none. Context: signal. */
+bool ep_linux_stack_is_tight(size_t size);
+
+/* Returns true if a thread has, or had, such a stack. Context: signal. */
+bool ep_linux_stacks_tight(void);
+
+/* Notes the size of a thread's alternate stack. Context: signal. */
+void ep_linux_stack_seen(size_t size);
+
+/* Once a tight stack was seen: makes the program's handlers with SA_ONSTACK keep edgeprof's signals blocked. The second
+ * function does it again, for numbers that were taken since. Context: any thread. */
+void ep_linux_stacks_guard(void);
+void ep_linux_stacks_guard_again(void);
+
+/* sigaltstack() for the program. Context: any thread. */
+int ep_linux_sigaltstack(ep_linux_alternate_call *real, const stack_t *wanted, stack_t *old);
 
 /* ---- what the program believes ---- */
 

@@ -30,6 +30,11 @@ FUNCTION(int, sigaction, (int signal, const struct sigaction *action, struct sig
     return ep_linux_sigaction(next_sigaction(), signal, or_recorded(signal, action), old);
 }
 
+FUNCTION(int, sigaltstack, (const stack_t *wanted, stack_t *old))
+{
+    return ep_linux_sigaltstack(next_sigaltstack(), wanted, old);
+}
+
 #define SIGNAL(name, flags) \
     FUNCTION(ep_linux_handler, name, (int signal, ep_linux_handler handler)) \
     { \

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
@@ -77,7 +78,7 @@ __attribute__((hot)) struct ep_work *ep_port_work(void)
 static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
 {
     if (tid == (uint32_t)getpid()) {
-        ep_linux_main_root_find();
+        ep_linux_main_root_find(sp);
         self.bounds = ep_linux_main_bounds;
     } else if (self.bounds.end == 0) {
         struct ep_linux_bounds found;
@@ -113,6 +114,7 @@ static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *u
     struct ep_registers context;
 
     ep_linux_context(ucontext, &context);
+    ep_linux_stack_seen(context.alt_end - context.alt_start);
     bounds_here(tid, &context);
     ep_capture(ep, &context, tid, ns);
 }
@@ -163,6 +165,15 @@ static uint64_t weight_of(struct ep_linux_slot *slot, uint32_t owner, uint64_t e
     return ep_stratum_advance(&self.stratum, weight, period);
 }
 
+/* Ticks that waited while a handler of the program kept them blocked: alternate.c. */
+static void count_waited(struct ep *ep, const siginfo_t *info, const void *ucontext)
+{
+    const ucontext_t *interrupted = ucontext;
+
+    if (info->si_overrun > 0 && ep_linux_stacks_tight() && ep_linux_stack_is_tight(interrupted->uc_stack.ss_size))
+        ep_ticks_waited(ep, (uint32_t)info->si_overrun);
+}
+
 static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const void *ucontext)
 {
     uint32_t index = owner >> 8;
@@ -172,6 +183,7 @@ static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, co
         return;
     struct ep_linux_slot *slot = &ep_linux_slots[index];
     uint64_t ns = weight_of(slot, owner, 1u + (uint64_t)(uint32_t)info->si_overrun);
+    count_waited(ep, info, ucontext);
     if (ns == 0)
         return;
     (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);

@@ -37,9 +37,11 @@ int ep_linux_sigaction(ep_linux_action_call *real, int signal, const struct siga
         return ep_linux_signal_view(real, signal, action, old);
     if (signal > 0 && signal < SIGNALS)
         was = atomic_load_explicit(&withheld[signal], memory_order_relaxed);
-    if (action && (kept = ep_linux_set_bits(&action->sa_mask) & ep_linux_signals_ours()) != 0) {
+    const uint64_t ours = ep_linux_signals_ours();
+    const bool guard = action && ep_linux_stacks_tight() && ep_linux_is_on_stack(action);
+    if (action && ((kept = ep_linux_set_bits(&action->sa_mask) & ours) != 0 || guard)) {
         stripped = *action;
-        ep_linux_set_change(&stripped.sa_mask, kept, 0);
+        ep_linux_set_change(&stripped.sa_mask, kept, guard ? ours : 0);
         action = &stripped;
     }
     int error = real(signal, action, old);
@@ -47,8 +49,8 @@ int ep_linux_sigaction(ep_linux_action_call *real, int signal, const struct siga
         return error;
     if (action && kept != was)
         atomic_store_explicit(&withheld[signal], kept, memory_order_relaxed);
-    if (old && was)
-        ep_linux_set_change(&old->sa_mask, 0, was);
+    if (old && (was || ep_linux_stacks_tight()))
+        ep_linux_set_change(&old->sa_mask, ours, was);
     return 0;
 }
 

@@ -30,6 +30,7 @@
 
 WRAP(int, sigaction, (int signal, const struct sigaction *action, struct sigaction *old),
      ep_linux_sigaction(__real_sigaction, signal, action, old))
+WRAP(int, sigaltstack, (const stack_t *wanted, stack_t *old), ep_linux_sigaltstack(__real_sigaltstack, wanted, old))
 WRAP(ep_linux_handler, signal, (int signal, ep_linux_handler handler),
      ep_linux_signal_set(__real_signal, __real_sigaction, SA_RESTART, signal, handler))
 WRAP(ep_linux_handler, __sysv_signal, (int signal, ep_linux_handler handler),

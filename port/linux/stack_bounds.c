@@ -96,10 +96,9 @@ void ep_linux_main_root_unreadable(uintptr_t start, uintptr_t end)
 
 /* Some C libraries have no tables that say that main()'s caller is the last: musl, and glibc on 32-bit ARM. Its frame
  * is above the place where main()'s return address is kept, which is the first such address below the arguments. */
-__attribute__((no_sanitize("address"))) void ep_linux_main_root_find(void)
+__attribute__((no_sanitize("address"))) void ep_linux_main_root_find(uintptr_t here)
 {
     uintptr_t near = (uintptr_t)__libc_start_main, end = ep_linux_main_bounds.end;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
     /* Not from another stack: under valgrind what the kernel says is not the program's. Nothing lies below `here`. */
     if (near == 0 || atomic_load_explicit(&root_unreadable, memory_order_relaxed) || end == 0 ||
