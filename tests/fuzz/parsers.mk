@@ -18,15 +18,15 @@ PARSERS_WHAT_otlp     := OTLP profiles
 
 PARSERS_HTTP  := tests/transport/script.c $(TRANSPORT_HTTP)
 PARSERS_STORE := $(addprefix tests/fuzz/,fake_store.c memory.c) \
-                 $(addprefix tools/,lib/util.c lib/hash.c lib/labels.c lib/kinds.c lib/time_text.c lib/selector.c profile/profile.c profile/node_finder.c) \
-                 $(addprefix tools/,formats/protobuf_budget.c formats/compact.c store/bounds.c)
+                 $(addprefix tools/,lib/util.c lib/tables.c lib/hash.c lib/labels.c lib/kinds.c lib/time_text.c lib/selector.c profile/profile.c profile/node_finder.c) \
+                 $(addprefix tools/,formats/protobuf_budget.c formats/compact.c formats/compact_decode.c store/bounds.c)
 PARSERS_SRC_response := tests/fuzz/fuzz_response.c $(PARSERS_HTTP)
 PARSERS_SRC_url      := tests/fuzz/fuzz_url.c $(PARSERS_HTTP)
 PARSERS_SRC_compact  := tests/fuzz/fuzz_compact.c tools/serve/ingest/ingest_compact.c tools/serve/http/scope.c $(PARSERS_STORE)
 PARSERS_SRC_pprof    := tests/fuzz/fuzz_pprof.c $(addprefix tools/serve/ingest/,ingest_pprof.c ingest_store.c) \
-                        $(addprefix tools/formats/,pprof_read.c pprof_wire.c pprof_write.c protobuf.c) $(PARSERS_STORE)
+                        $(addprefix tools/formats/,pprof_read.c pprof_check.c pprof_kinds.c pprof_wire.c pprof_write.c protobuf.c) $(PARSERS_STORE)
 PARSERS_SRC_otlp     := tests/fuzz/fuzz_otlp.c $(addprefix tools/serve/ingest/,ingest_otlp.c ingest_pprof.c ingest_store.c) \
-                        $(addprefix tools/formats/,otlp_read.c otlp_group.c otlp_fill.c otlp_profile.c pprof_read.c pprof_wire.c protojson.c protobuf.c) \
+                        $(addprefix tools/formats/,otlp_read.c otlp_group.c otlp_fill.c otlp_profile.c pprof_read.c pprof_check.c pprof_kinds.c pprof_wire.c protojson.c protobuf.c) \
                         $(addprefix tools/lib/,json_read.c json_write.c) $(PARSERS_STORE)
 # Parsers without a store: what they read, and the files to instrument; the rest of the tool is linked to them.
 READERS      := json folded multipart selector config demangle blocks messages elf authority crash incident record answer
@@ -55,8 +55,8 @@ READERS_SRC_blocks    := tools/store/store_pack.c
 READERS_SRC_messages  := tools/serve/ingest/push_request.c tools/formats/protojson.c
 READERS_SRC_elf       := tools/symbols/symfile.c
 READERS_SRC_authority := transport/tls/authority.c
-READERS_SRC_crash     := tools/formats/crash.c tools/formats/compact.c
-READERS_SRC_incident  := tools/formats/incident.c tools/formats/firefox.c tools/formats/firefox_samples.c tools/formats/whole_message.c tools/formats/compact.c
+READERS_SRC_crash     := tools/formats/crash.c tools/formats/compact.c tools/formats/compact_decode.c
+READERS_SRC_incident  := tools/formats/incident.c tools/formats/firefox.c tools/formats/firefox_samples.c tools/formats/whole_message.c tools/formats/compact.c tools/formats/compact_decode.c
 READERS_SRC_answer    := tools/symbols/answer.c
 READERS_SRC_record    := core/features/crash/read.c core/features/crash/message.c
 READERS_TOOL := $(PARSERS_DIR)/tool.a

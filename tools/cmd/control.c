@@ -1,14 +1,14 @@
 /*
  * edgeprof status, level, kinds, threads, tasks: clients of a running service's control endpoint (EDGEPROF_CONTROL in
  * the service). make_target() makes the path of a request to core/features/endpoint/control.c; the answer is one line
- * of JSON. show_status() prints the important fields of /status, show_tasks() the list of pending work, which comes in
- * parts.
+ * of JSON. control_status.c prints the important fields of /status, show_tasks() the list of pending work, which comes
+ * in parts.
  */
 #include "tools/cmd/commands.h"
+#include "tools/cmd/control_status.h"
 #include "tools/lib/json_read.h"
 #include "tools/lib/kinds.h"
 #include "tools/cmd/options.h"
-#include "tools/formats/unsampled.h"
 
 #include <curl/curl.h>
 #include <inttypes.h>
@@ -213,197 +213,6 @@ static int request_service(const struct control_endpoint *endpoint, const char *
     return code == CURLE_OK && status == 200 ? ET_OK : ET_FAILED;
 }
 
-/* ---- the answer to /status ---- */
-
-static uint64_t number_of(const json_t *object, const char *name)
-{
-    json_int_t value = json_integer_value(json_object_get(object, name));
-    return value > 0 ? (uint64_t)value : 0;
-}
-
-/* A string of the service, safe for a terminal. The caller frees it. */
-static char *clean_text(const char *text)
-{
-    return et_clean(text ? text : "", text ? strlen(text) : 0);
-}
-
-static void print_losses(const json_t *status)
-{
-    const char *name, *between = "lost     ";
-    json_t *loss;
-    json_object_foreach(json_object_get(status, "losses"), name, loss)
-    {
-        char *clean = clean_text(name);
-        printf("%s%s %" PRIu64, between, clean, number_of(loss, "count"));
-        free(clean);
-        between = ", ";
-    }
-    if (between[0] == ',') {
-        putchar('\n');
-    }
-}
-
-/* Prints a line about threads that are not sampled. */
-static void print_unsampled(const json_t *status)
-{
-    struct et_buf line = {0};
-    struct et_unsampled all = {0};
-    size_t i, k;
-    const json_t *of, *name;
-    json_array_foreach(json_object_get(status, "unsampled"), i, of)
-    {
-        et_unsampled_add(&all, (uint32_t)number_of(of, "number"), number_of(of, "threads"),
-                         (uint32_t)number_of(of, "error"), number_of(of, "limit"));
-        json_array_foreach(json_object_get(of, "names"), k, name)
-        {
-            et_unsampled_name(&all, json_string_value(name) ? json_string_value(name) : "");
-        }
-    }
-    all.cpu_ns = number_of(status, "unsampled_ns");
-    all.of_ns = number_of(status, "weight_ns") + number_of(status, "thread_exit_ns");
-    et_unsampled_text(&all, &line);
-    if (line.size) {
-        printf("threads  %s\n", line.data);
-    }
-    et_unsampled_free(&all);
-    et_buf_free(&line);
-}
-
-/* Prints a line about detail that was given up. */
-static void print_degraded(const json_t *status)
-{
-    uint64_t contexts = number_of(status, "degraded_contexts"), addresses = number_of(status, "degraded_addresses"),
-             frames = number_of(status, "degraded_frames");
-    if (contexts || addresses || frames) {
-        printf("detail   nothing could be sent and the memory was used up: given up %" PRIu64
-               " times labels and spans, %" PRIu64 " addresses in functions, %" PRIu64
-               " deep frames; totals are right\n",
-               contexts, addresses, frames);
-    }
-}
-
-/* Prints the rate that the kernel's timers held since the start, and the rate that they were asked for. */
-static void print_rate(const json_t *status)
-{
-    const json_t *cpu = json_object_get(json_object_get(status, "kinds"), "cpu");
-    double weight_s = (double)number_of(status, "weight_ns") / 1e9;
-    uint64_t period = number_of(cpu, "period"), samples = number_of(status, "samples");
-    if (!period || !samples || weight_s <= 0) {
-        return;
-    }
-    double held = (double)samples / weight_s, asked = 1e9 / (double)period;
-    uint64_t hz = number_of(status, "tick_hz");
-    printf("rate     %.0f samples a second of CPU time so far, %.0f asked for", held, asked);
-    if (hz && asked > 1.01 * (double)hz) {
-        printf("; the kernel ticks %" PRIu64 " times a second, so each sample stands for a tick", hz);
-    }
-    putchar('\n');
-}
-
-/* Prints a line about the clock of CPU samples, if perf events were asked for. */
-static void print_clock(const json_t *status)
-{
-    const char *clock = json_string_value(json_object_get(status, "clock"));
-    uint64_t error = number_of(status, "clock_error");
-
-    if (error) {
-        printf("clock    not every thread has a perf event (%s); now: %s\n", strerror((int)error), clock ? clock : "?");
-    } else if (clock && strcmp(clock, "perf") == 0) {
-        printf("clock    perf events\n");
-    }
-}
-
-/* Prints a line about timed samples that waited for a disk, if there are any. */
-static void print_faults(const json_t *status)
-{
-    if (number_of(status, "timed_faults")) {
-        printf("faults   %" PRIu64 " page faults waited for a disk in %" PRIu64 " timed samples\n",
-               number_of(status, "timed_faults"), number_of(status, "timed_samples"));
-    }
-}
-
-/* Prints a line about enabled kinds with a limit of events per second, if there are any. */
-static void print_limits(const json_t *kinds)
-{
-    struct et_buf line = {0};
-    for (size_t i = 0; i < et_kind_count; i++) {
-        const json_t *kind = json_object_get(kinds, et_kinds[i].name);
-        if (json_is_true(json_object_get(kind, "on")) && number_of(kind, "rate")) {
-            const char *unit = json_string_value(json_object_get(kind, "unit"));
-            et_buf_printf(&line, "%s %s %" PRIu64 "/s, one in %" PRIu64 " %s", line.size ? ";" : "", et_kinds[i].name,
-                          number_of(kind, "rate"), number_of(kind, "period"), unit ? unit : "");
-        }
-    }
-    if (line.size) {
-        char *clean = et_clean(line.data, line.size);
-        printf("limits  %s\n", clean);
-        free(clean);
-    }
-    et_buf_free(&line);
-}
-
-/* Prints a line for each kind that the program cannot measure. */
-static void print_unavailable(const json_t *kinds)
-{
-    for (size_t i = 0; i < et_kind_count; i++) {
-        const char *why = json_string_value(json_object_get(json_object_get(kinds, et_kinds[i].name), "unavailable"));
-        if (why) {
-            char *clean = clean_text(why);
-            printf("missing  %s: %s\n", et_kinds[i].name, clean);
-            free(clean);
-        }
-    }
-}
-
-static void print_status(const json_t *status)
-{
-    const json_t *kinds = json_object_get(status, "kinds");
-    char *level = clean_text(json_string_value(json_object_get(status, "level")));
-    printf("level    %s\nkinds   ", *level ? level : "none: the profiler is not running");
-    for (size_t i = 0; i < et_kind_count; i++) {
-        if (json_is_true(json_object_get(json_object_get(kinds, et_kinds[i].name), "on"))) {
-            printf(" %s", et_kinds[i].name);
-        }
-    }
-    putchar('\n');
-    print_unavailable(kinds);
-    print_rate(status);
-    print_clock(status);
-    printf("cost     %" PRIu64 " ppm of the CPU time", number_of(status, "cost_ppm"));
-    if (number_of(status, "budget_ppm")) {
-        printf(", budget %" PRIu64 ", periods %" PRIu64 " %% of the level's", number_of(status, "budget_ppm"),
-               number_of(status, "stretch_pct"));
-    }
-    printf("\n");
-    print_faults(status);
-    print_limits(kinds);
-    printf("sent     %" PRIu64 " of %" PRIu64 " messages", number_of(status, "delivered"),
-           number_of(status, "messages"));
-    if (number_of(status, "unanswered")) {
-        printf(", %" PRIu64 " answers lost", number_of(status, "unanswered"));
-    }
-    printf("\n");
-    print_losses(status);
-    print_unsampled(status);
-    print_degraded(status);
-    free(level);
-}
-
-static int show_status(const struct et_buf *answer)
-{
-    struct et_buf why = {0};
-    json_t *status = et_json_read(answer->data ? answer->data : "", answer->size, &why);
-    int code = status ? ET_OK : ET_FAILED;
-    if (status) {
-        print_status(status);
-    } else {
-        et_error("unexpected answer (%s); is this edgeprof's endpoint?", why.data ? why.data : "empty");
-    }
-    json_decref(status);
-    et_buf_free(&why);
-    return code;
-}
-
 /* ---- the answer to /tasks ---- */
 
 /* Prints the part that is answered. Returns where the next one begins; 0: this was the end; -1: it is no answer. */
@@ -472,7 +281,7 @@ static int run_action(const struct et_options *options, const char *target)
     if (!code && options->json) {
         fputs(status.data ? status.data : "", stdout);
     } else if (!code) {
-        code = show_status(&status);
+        code = et_control_show_status(&status);
     }
     curl_slist_free_all(endpoint.headers);
     et_buf_free(&answer);

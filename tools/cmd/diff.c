@@ -2,9 +2,8 @@
  * edgeprof diff: the changes between two profiles, and whether they are a regression. et_cmd_diff() loads both sides
  * from files or a store, compares them, prints text or JSON, and reports the judgement.
  */
-#include "tools/lib/text_table.h"
 #include "tools/cmd/commands.h"
-#include "tools/lib/json_write.h"
+#include "tools/cmd/diff_print.h"
 #include "tools/lib/kinds.h"
 #include "tools/serve/ingest/messages.h"
 #include "tools/cmd/options.h"
@@ -28,25 +27,10 @@ const struct et_help et_help_diff = {
            "baseline; 6 too few samples to decide; the message says how many are needed",
 };
 
-struct diff_input {
-    struct et_profile *profile;
-    double seconds; /* run time of the processes; 0: unknown */
-    struct et_buf words;
-};
-
-struct diff_command {
-    const struct et_options *options;
-    struct diff_input sides[ET_SIDES];
-    struct et_diff diff;
-    struct et_regression_request wanted;
-    struct et_findings findings;
-    bool level; /* a level kind: totals are compared per process */
-};
-
 /* ---- the two sides ---- */
 
 /* Selectors and times apply only to stored profiles; a file is used entirely. */
-static int load_file(const struct et_options *options, const char *path, struct diff_input *side)
+static int load_file(const struct et_options *options, const char *path, struct et_diff_input *side)
 {
     const struct et_query *wanted = &options->wanted.query;
     const struct et_query query = {
@@ -62,7 +46,7 @@ static int load_file(const struct et_options *options, const char *path, struct 
     return code;
 }
 
-static int load_stored(const struct et_options *options, const struct et_query *query, struct diff_input *side)
+static int load_stored(const struct et_options *options, const struct et_query *query, struct et_diff_input *side)
 {
     int code = et_options_fetch(options, query, &side->profile);
     et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &side->words);
@@ -114,7 +98,7 @@ static bool baseline_query(const struct et_options *options, struct et_query_bui
     return true;
 }
 
-static int load_baseline(const struct et_options *options, const char *file, struct diff_input *side)
+static int load_baseline(const struct et_options *options, const char *file, struct et_diff_input *side)
 {
     struct et_query_builder wanted = {0};
     struct et_query query;
@@ -131,7 +115,7 @@ static int load_baseline(const struct et_options *options, const char *file, str
     return code == ET_NO_DATA ? ET_NO_BASELINE : code;
 }
 
-static int load_sides(struct diff_command *c, int count, char **files)
+static int load_sides(struct et_diff_command *c, int count, char **files)
 {
     const struct et_options *options = c->options;
     int code = load_baseline(options, count ? files[0] : NULL, &c->sides[ET_LEFT]);
@@ -149,7 +133,7 @@ static int load_sides(struct diff_command *c, int count, char **files)
 
 /* ---- comparing ---- */
 
-static int compare(struct diff_command *c)
+static int compare(struct et_diff_command *c)
 {
     const struct et_profile *left = c->sides[ET_LEFT].profile, *right = c->sides[ET_RIGHT].profile;
     const char *kinds[ET_SIDES] = {et_text(&left->strings, left->kind), et_text(&right->strings, right->kind)};
@@ -184,14 +168,6 @@ static int compare(struct diff_command *c)
     return ET_OK;
 }
 
-/* The name of a finding's function or scope: "Orders.Total", "the total per second". */
-static const char *finding_name(const struct diff_command *c, const struct et_finding *finding)
-{
-    return finding->row ? et_text(&c->diff.strings, finding->row->function)
-           : c->level   ? "the total per process"
-                        : "the total per second";
-}
-
 /* Writes "12.00 % -> 15.00 %", or the growth of the total. */
 static void write_change(const struct et_finding *finding, struct et_buf *out)
 {
@@ -221,7 +197,7 @@ static double most_needed(const struct et_findings *findings)
 }
 
 /* Reports the judgement of --threshold in one line, and returns the exit code. */
-static int report_judgement(const struct diff_command *c)
+static int report_judgement(const struct et_diff_command *c)
 {
     const struct et_findings *findings = &c->findings;
     const double *samples = c->diff.samples;
@@ -234,149 +210,20 @@ static int report_judgement(const struct diff_command *c)
         write_change(worst, &change);
         code = more ? ET_REGRESSION : ET_TOO_FEW_SAMPLES;
         if (more) {
-            et_error("diff: regression: %s: %s, threshold %g %%%s", finding_name(c, worst), change.data, percent,
-                     more > 1 ? "; and others, see the table" : "");
+            et_error("diff: regression: %s: %s, threshold %g %%%s", et_diff_finding_name(c, worst), change.data,
+                     percent, more > 1 ? "; and others, see the table" : "");
         } else if (!(worst->needed > 0)) {
             et_error("diff: cannot compare totals per second: a side has no duration or no samples; use "
                      "--per-function to compare shares");
         } else {
             et_error("diff: too few samples: %s: %s may be chance or above %g %%%s; there are %.0f and %.0f samples, "
                      "about %.0f per side are needed",
-                     finding_name(c, worst), change.data, percent, unsure > 1 ? ", others too" : "", samples[ET_LEFT],
-                     samples[ET_RIGHT], ceil(most_needed(findings)));
+                     et_diff_finding_name(c, worst), change.data, percent, unsure > 1 ? ", others too" : "",
+                     samples[ET_LEFT], samples[ET_RIGHT], ceil(most_needed(findings)));
         }
     }
     et_buf_free(&change);
     return code;
-}
-
-/* ---- printing ---- */
-
-static const char *judgement_name(enum et_judgement judgement)
-{
-    static const char *const words[] = {"same", "more", "less", "unsure", "no baseline"};
-    return words[judgement];
-}
-
-/* Judges a row with the threshold; without one, any significant change counts. */
-static enum et_judgement judge_row(const struct diff_command *c, const struct et_diff_row *row)
-{
-    return et_diff_judge(&c->diff, row->self, c->options->threshold > 0 ? c->options->threshold : 0);
-}
-
-static void print_side(const struct diff_command *c, enum et_side side, struct et_buf *out)
-{
-    const struct et_profile *p = c->sides[side].profile;
-    char total[32];
-    const char *service = et_text(&p->strings, p->service);
-    et_value_text(p->total, et_text(&p->strings, p->unit), total);
-    et_buf_printf(out, "%s %s: %s", side == ET_LEFT ? "before" : "after ",
-                  c->sides[side].words.size ? c->sides[side].words.data : service, total);
-    et_buf_printf(out, ", %.0f samples", c->diff.samples[side]);
-    if (c->sides[side].seconds > 0) {
-        et_buf_printf(out, ", %.0f s of processes", c->sides[side].seconds);
-    }
-    et_buf_char(out, '\n');
-}
-
-static void print_growth(const struct diff_command *c, struct et_buf *out)
-{
-    double growth;
-    struct et_interval interval;
-    if (et_diff_growth(&c->diff, &growth, &interval)) {
-        et_buf_printf(out, "total per %s: %+.1f %% (95 %%: %+.1f to %+.1f %%)\n", c->level ? "process" : "second",
-                      100 * growth, 100 * interval.low, 100 * interval.high);
-    }
-}
-
-static void print_text(const struct diff_command *c, struct et_buf *out)
-{
-    const char *const place = c->sides[ET_RIGHT].profile->by_line ? "function file:line" : "function";
-    const char *const heads[] = {">before", ">after", ">change", ">cum before", ">cum after", "means", place, NULL};
-    struct et_text_table columns = {.heads = heads};
-    print_side(c, ET_LEFT, out);
-    print_side(c, ET_RIGHT, out);
-    print_growth(c, out);
-    for (size_t i = 0; i < c->diff.row_count && i < c->options->rows; i++) {
-        const struct et_diff_row *row = &c->diff.rows[i];
-        double before = et_diff_share(&c->diff, ET_LEFT, row->self[ET_LEFT]);
-        double after = et_diff_share(&c->diff, ET_RIGHT, row->self[ET_RIGHT]);
-        et_text_table_cell(&columns, "%.2f%%", 100 * before);
-        et_text_table_cell(&columns, "%.2f%%", 100 * after);
-        et_text_table_cell(&columns, "%+.2f%%", 100 * (after - before));
-        et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_LEFT, row->total[ET_LEFT]));
-        et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_RIGHT, row->total[ET_RIGHT]));
-        et_text_table_cell(&columns, "%s", judgement_name(judge_row(c, row)));
-        et_text_table_cell(&columns, "%s", et_text(&c->diff.strings, row->function));
-    }
-    et_text_table_print(&columns, out);
-}
-
-static void write_pair(struct et_buf *out, const char *name, const uint64_t figure[ET_SIDES])
-{
-    et_buf_printf(out, ",\"%s\":[%llu,%llu]", name, (unsigned long long)figure[ET_LEFT],
-                  (unsigned long long)figure[ET_RIGHT]);
-}
-
-static void write_row(const struct diff_command *c, const struct et_diff_row *row, struct et_buf *out)
-{
-    struct et_interval change = et_diff_change(&c->diff, row->self);
-    et_buf_text(out, "{\"name\":");
-    et_json_string(out, et_text(&c->diff.strings, row->function));
-    write_pair(out, "self", row->self);
-    write_pair(out, "total", row->total);
-    et_buf_printf(out, ",\"share\":[%.6f,%.6f],\"low\":%.6f,\"high\":%.6f,\"means\":\"%s\"}",
-                  et_diff_share(&c->diff, ET_LEFT, row->self[ET_LEFT]),
-                  et_diff_share(&c->diff, ET_RIGHT, row->self[ET_RIGHT]), change.low, change.high,
-                  judgement_name(judge_row(c, row)));
-}
-
-static void write_findings(const struct diff_command *c, struct et_buf *out)
-{
-    et_buf_printf(out, ",\n\"threshold\":%g,\"verdict\":\"%s\",\"findings\":[", c->options->threshold,
-                  c->findings.judgement == ET_DIFF_MORE     ? "regression"
-                  : c->findings.judgement == ET_DIFF_UNSURE ? "too few samples"
-                                                            : "ok");
-    for (size_t i = 0; i < c->findings.count; i++) {
-        const struct et_finding *finding = &c->findings.findings[i];
-        et_buf_printf(out, "%s\n{\"function\":", i ? "," : "");
-        if (finding->row) {
-            et_json_string(out, finding_name(c, finding));
-        } else {
-            et_buf_text(out, "null");
-        }
-        et_buf_printf(out, ",\"before\":%.6f,\"after\":%.6f,\"means\":\"%s\",\"samples_needed\":%.0f}", finding->before,
-                      finding->after, judgement_name(finding->judgement), ceil(finding->needed));
-    }
-    et_buf_char(out, ']');
-}
-
-static void print_json(const struct diff_command *c, struct et_buf *out)
-{
-    const struct et_profile *right = c->sides[ET_RIGHT].profile;
-    double growth = 0;
-    struct et_interval interval = {0};
-    et_buf_text(out, "{\"kind\":");
-    et_json_string(out, et_text(&right->strings, right->kind));
-    et_buf_text(out, ",\"unit\":");
-    et_json_string(out, et_text(&right->strings, right->unit));
-    write_pair(out, "total", c->diff.total);
-    et_buf_printf(out, ",\"samples\":[%.0f,%.0f],\"%s\":[%.3f,%.3f]", c->diff.samples[ET_LEFT],
-                  c->diff.samples[ET_RIGHT], c->level ? "processes" : "seconds", c->diff.seconds[ET_LEFT],
-                  c->diff.seconds[ET_RIGHT]);
-    if (et_diff_growth(&c->diff, &growth, &interval)) {
-        et_buf_printf(out, ",\n\"growth\":%.6f,\"growth_low\":%.6f,\"growth_high\":%.6f", growth, interval.low,
-                      interval.high);
-    }
-    if (c->options->threshold > 0) {
-        write_findings(c, out);
-    }
-    et_buf_text(out, ",\n\"functions\":[");
-    for (size_t i = 0; i < c->diff.row_count && i < c->options->rows; i++) {
-        et_buf_text(out, i ? ",\n" : "\n");
-        write_row(c, &c->diff.rows[i], out);
-    }
-    et_buf_text(out, "]}\n");
 }
 
 /* ---- the command ---- */
@@ -412,7 +259,7 @@ int et_cmd_diff(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    struct diff_command c = {.options = &options};
+    struct et_diff_command c = {.options = &options};
     c.wanted = (struct et_regression_request){.threshold = options.threshold,
                                               .scope = options.functions.count ? ET_REGRESSION_NAMED
                                                        : options.per_function  ? ET_REGRESSION_FUNCTIONS
@@ -424,9 +271,9 @@ int et_cmd_diff(int argc, char **argv)
     code = code ? code : compare(&c);
     if (code == ET_OK) {
         if (options.json) {
-            print_json(&c, &out);
+            et_diff_print_json(&c, &out);
         } else {
-            print_text(&c, &out);
+            et_diff_print_text(&c, &out);
         }
         code = et_print_output(&out);
         code = code ? code : report_judgement(&c);

@@ -5,14 +5,11 @@
  */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
+#include "tools/cmd/run_result.h"
 #include "tools/formats/output.h"
-#include "tools/formats/report.h"
-#include "tools/serve/start.h"
-#include "tools/cmd/short.h"
-#include "tools/cmd/target.h"
-#include "tools/formats/unsampled.h"
-#include "tools/lib/kinds.h"
 #include "tools/lib/time_text.h"
+#include "tools/serve/start.h"
+#include "tools/cmd/target.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -44,27 +41,13 @@ const struct et_help et_help_run = {
     .words = "",
 };
 
-enum { RUN_FAILED = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
+enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127, BY_SIGNAL = 128 };
 
 extern char **environ;
 
-struct run_command {
-    const struct et_options *options;
-    char **command;
-    const char *service;
-    char preload[PATH_MAX];
-    char folder[PATH_MAX / 2]; /* for a temporary database; "" when --db is given */
-    char db[PATH_MAX];
-    struct et_server *server;
-    enum et_target target; /* unless it is fine, a line was printed */
-    pid_t pid;
-    uint64_t used_ns; /* CPU time of the program and of all descendants that were waited for */
-    bool said;        /* the program's profiler reported why there is no profile */
-};
-
 /* ---- getting ready ---- */
 
-static bool find_preload(struct run_command *run)
+static bool find_preload(struct et_run_command *run)
 {
     static const char *const places[] = {"", "../lib/", "../lib/edgeprof/"};
     const char *name = run->options->native_memory ? "libedgeprof-memory.so" : "libedgeprof-preload.so";
@@ -91,7 +74,7 @@ static bool find_preload(struct run_command *run)
 }
 
 /* LD_PRELOAD separates its files by spaces and colons, and has no way to quote them. */
-static bool can_be_preloaded(const struct run_command *run)
+static bool can_be_preloaded(const struct et_run_command *run)
 {
     if (!strpbrk(run->preload, " :")) {
         return true;
@@ -101,7 +84,7 @@ static bool can_be_preloaded(const struct run_command *run)
     return false;
 }
 
-static bool choose_db(struct run_command *run)
+static bool choose_db(struct et_run_command *run)
 {
     if (run->options->db) {
         snprintf(run->db, sizeof run->db, "%s", run->options->db);
@@ -118,7 +101,7 @@ static bool choose_db(struct run_command *run)
     return true;
 }
 
-static void remove_db(const struct run_command *run)
+static void remove_db(const struct et_run_command *run)
 {
     static const char *const endings[] = {"", "-wal", "-shm"};
     for (size_t i = 0; run->folder[0] && i < sizeof endings / sizeof *endings; i++) {
@@ -131,7 +114,7 @@ static void remove_db(const struct run_command *run)
     }
 }
 
-static void check_target(struct run_command *run)
+static void check_target(struct et_run_command *run)
 {
     struct et_buf why = {0};
     run->target = et_target_look(run->command[0], run->preload, &why);
@@ -185,7 +168,7 @@ static bool is_replaced(const struct et_options *options, const char *variable)
            (options->no_fork && strncmp(variable, "EDGEPROF_FORK=", 14) == 0);
 }
 
-static void set_preload(struct environment_list *environment, const struct run_command *run)
+static void set_preload(struct environment_list *environment, const struct et_run_command *run)
 {
     const char *given = getenv("LD_PRELOAD");
     if (run->target != ET_TARGET_REFUSES) {
@@ -200,7 +183,7 @@ static void set_preload(struct environment_list *environment, const struct run_c
                  given && *given ? "verify_asan_link_order=0" : NULL);
 }
 
-static char **make_environment(const struct run_command *run)
+static char **make_environment(const struct et_run_command *run)
 {
     struct environment_list environment = {0};
     const struct et_options *options = run->options;
@@ -233,7 +216,7 @@ static char **make_environment(const struct run_command *run)
     return environment.list;
 }
 
-static int start_program(struct run_command *run, const sigset_t *mask)
+static int start_program(struct et_run_command *run, const sigset_t *mask)
 {
     posix_spawnattr_t attributes;
     sigset_t defaults;
@@ -260,7 +243,7 @@ static int start_program(struct run_command *run, const sigset_t *mask)
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* Reads the profiler's signal: SIGURG, which nothing else sends here, and which other processes ignore. */
-static void read_profiler_signals(struct run_command *run)
+static void read_profiler_signals(struct et_run_command *run)
 {
     const struct timespec now = {0};
     sigset_t urgent;
@@ -278,7 +261,7 @@ static uint64_t time_ns(struct timeval time)
 }
 
 /* Waits for the program's end and returns its exit code. The terminal sends its signals to the program directly. */
-static int wait_for_program(struct run_command *run, const sigset_t *signals)
+static int wait_for_program(struct et_run_command *run, const sigset_t *signals)
 {
     siginfo_t info;
     struct rusage used;
@@ -298,141 +281,7 @@ static int wait_for_program(struct run_command *run, const sigset_t *signals)
     }
 }
 
-/* ---- the result ---- */
-
-/* Processes that the user excludes are in no profile and in no sum. */
-static int add_short_processes(const struct run_command *run)
-{
-    static const char *const excludes[] = {"EDGEPROF_ONLY", "EDGEPROF_SKIP", "EDGEPROF_FORK"};
-    const struct et_options *options = run->options;
-    bool all = !options->only.count && !options->skip.count && !options->no_fork;
-    for (size_t i = 0; i < sizeof excludes / sizeof *excludes; i++) {
-        all &= getenv(excludes[i]) == NULL;
-    }
-    return all ? et_short_add(&(struct et_short){.db = run->db,
-                                                 .service = run->service,
-                                                 .from_ns = options->from_ns,
-                                                 .to_ns = et_now() + 1,
-                                                 .used_ns = run->used_ns,
-                                                 .pid = run->pid})
-               : 0;
-}
-
-static int load_run(const struct run_command *run, struct et_profile **profile)
-{
-    struct et_query query = run->options->wanted.query;
-    query.service = run->service;
-    query.from_ns = run->options->from_ns;
-    query.to_ns = INT64_MAX;
-    query.keep_labels = run->options->pprof != NULL;
-    const char *why = "";
-    struct et_store *store = et_store_open(run->db, false, &why);
-    int err = store ? et_store_load(store, &query, profile) : -1;
-    if (err) {
-        et_error("database %s: %s", run->db, store ? et_store_why(store) : why);
-    }
-    et_store_close(store);
-    return err ? RUN_FAILED : ET_OK;
-}
-
-static void report_no_profile(const struct run_command *run)
-{
-    const struct et_options *options = run->options;
-    const char *kind = options->wanted.query.kind;
-    bool memory = kind && (strcmp(kind, "live") == 0 || strcmp(kind, "alloc") == 0);
-    if (run->target == ET_TARGET_FINE) {
-        et_error("run: %s sent no profile; it used almost no CPU time, or was ended by a signal%s%s", run->command[0],
-                 options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "",
-                 memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "");
-    }
-}
-
-static void add_unsampled_threads(void *all, const struct et_origin_row *row)
-{
-    et_unsampled_stats(all, row->stats, row->stats_size);
-}
-
-/* Prints a line about threads that are not sampled. */
-static void report_unsampled(const struct run_command *run)
-{
-    const struct et_query query = {
-        .service = run->service, .kind = "", .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
-    struct et_unsampled all = {0};
-    struct et_buf line = {0};
-    const char *why = "";
-    struct et_store *store = et_store_open(run->db, false, &why);
-    if (store && et_store_origins(store, &query, add_unsampled_threads, &all) >= 0) {
-        et_unsampled_text(&all, &line);
-    }
-    if (line.size) {
-        et_error("%s", line.data);
-    }
-    et_buf_free(&line);
-    et_unsampled_free(&all);
-    et_store_close(store);
-}
-
-/* Appends each forked process' part of the total. "": the command, and programs that it started. */
-static void report_processes(const struct run_command *run, struct et_buf *out)
-{
-    const int64_t now = et_now() + 1000000000;
-    struct et_query query = run->options->wanted.query;
-    struct et_timeline sums = {0};
-    const char *why = "";
-    char text[32];
-    query.service = run->service;
-    query.from_ns = run->options->from_ns;
-    query.to_ns = now;
-    query.group = "pid";
-    struct et_store *store = et_store_open(run->db, false, &why);
-    int err = store ? et_store_series(store, &query, now - query.from_ns, &sums) : -1;
-    for (size_t i = 0; !err && sums.line_count > 1 && i < sums.line_count; i++) {
-        const struct et_timeline_line *line = &sums.lines[i];
-        et_value_text(line->total, sums.unit, text);
-        bool rest = strcmp(line->name, ET_SHORT) == 0;
-        et_buf_printf(out, "%s%10s  %s%s\n", i ? "" : "processes:\n", text,
-                      rest          ? "short processes"
-                      : *line->name ? "pid "
-                                    : "the command",
-                      rest ? "" : line->name);
-    }
-    if (!err) {
-        et_timeline_free(&sums);
-    }
-    et_store_close(store);
-}
-
-static int print_result(const struct run_command *run)
-{
-    struct et_profile *profile = NULL;
-    struct et_buf out = {0};
-    int code = add_short_processes(run) ? RUN_FAILED : load_run(run, &profile);
-    if (code == ET_OK && profile->total == 0) {
-        if (!run->said) {
-            report_no_profile(run);
-        }
-        code = ET_NO_DATA;
-    }
-    if (code == ET_OK) {
-        struct et_symbols *symbols = et_options_symbols(run->options);
-        et_symbolize(symbols, profile);
-        et_symbols_free(symbols);
-        et_report_top(profile, run->options->rows, &out);
-        report_processes(run, &out);
-        code = et_print_output(&out);
-    }
-    if (code == ET_OK && run->options->flame) {
-        code = et_output_write(profile, et_format_of_file(run->options->flame), run->options->flame);
-    }
-    if (code == ET_OK && run->options->pprof) {
-        code = et_output_write(profile, ET_FORMAT_PPROF, run->options->pprof);
-    }
-    et_profile_free(profile);
-    report_unsampled(run);
-    return code == ET_OK || code == ET_NO_DATA ? code : RUN_FAILED;
-}
-
-static void keep_serving(const struct run_command *run)
+static void keep_serving(const struct et_run_command *run)
 {
     sigset_t ends;
     int signal;
@@ -444,7 +293,7 @@ static void keep_serving(const struct run_command *run)
     sigwait(&ends, &signal);
 }
 
-static int run_with_server(struct run_command *run)
+static int run_with_server(struct et_run_command *run)
 {
     sigset_t signals, before;
     sigemptyset(&signals);
@@ -463,12 +312,12 @@ static int run_with_server(struct run_command *run)
                                    .access = {.insecure = run->options->listen != NULL, .hosts = run->options->hosts}},
         NULL, NULL, NULL, 0);
     if (!run->server) {
-        return RUN_FAILED;
+        return ET_RUN_FAILED;
     }
     int code = start_program(run, &before);
     if (code == 0) {
         code = wait_for_program(run, &signals);
-        int reported = print_result(run);
+        int reported = et_run_print_result(run);
         code = code ? code : reported;
         if (run->options->serve) {
             keep_serving(run);
@@ -510,7 +359,7 @@ int et_cmd_run(int argc, char **argv)
         et_options_free(&options);
         return ET_USAGE;
     }
-    struct run_command run = {.options = &options, .command = argv + options.first};
+    struct et_run_command run = {.options = &options, .command = argv + options.first};
     const char *slash = strrchr(run.command[0], '/');
     const char *named = options.wanted.query.service;
     run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
@@ -519,7 +368,7 @@ int et_cmd_run(int argc, char **argv)
     if (ready) {
         check_target(&run);
     }
-    code = ready ? run_with_server(&run) : RUN_FAILED;
+    code = ready ? run_with_server(&run) : ET_RUN_FAILED;
     remove_db(&run);
     et_options_free(&options);
     return code;

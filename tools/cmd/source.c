@@ -227,7 +227,7 @@ int et_source_url(const struct et_remote *remote, const struct et_query *query, 
     return code;
 }
 
-int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out)
+static int read_answer(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out)
 {
     struct et_buf body = {0}, why = {0};
     *out = NULL;
@@ -249,7 +249,7 @@ int et_source_url_seconds(const struct et_remote *remote, const struct et_query 
     json_t *document;
     const json_t *process;
     size_t i;
-    int code = et_source_json(remote, "/api/stats", query, &document);
+    int code = read_answer(remote, "/api/stats", query, &document);
     *seconds = 0;
     json_array_foreach(json_object_get(document, "processes"), i, process)
     {

@@ -33,8 +33,6 @@ int et_source_url_seconds(const struct et_remote *remote, const struct et_query 
 
 /* The server's answer at "/api/..."; the path may have parameters. query NULL: without one. Returns an exit code. */
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body);
-/* As et_source_get(), parsed. json_decref() it. */
-int et_source_json(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out);
 /* As et_source_get(), a POST with a body. */
 int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body);
 

@@ -11,7 +11,7 @@
 
 enum { SIGNIFICANT = 5 };
 
-void et_signal_name(uint32_t number, char name[24])
+static void signal_name(uint32_t number, char name[24])
 {
     static const struct {
         uint32_t number;
@@ -115,7 +115,7 @@ static char *reason_of(const struct et_crash *crash)
 {
     const Edgeprof__V1__Crash *told = crash->message->crash;
     char name[24];
-    et_signal_name(told->signal, name);
+    signal_name(told->signal, name);
     json_t *runtime = runtime_of(crash);
     const char *type = runtime ? et_json_words(json_object_get(runtime, "exception"), "type") : "";
     char *reason;
@@ -323,7 +323,7 @@ static void json_crash(const struct et_crashes *crashes, const struct et_crash *
     et_buf_printf(out, "{\"id\":\"%016" PRIx64 "\",\"recorded\":%s,\"time\":", crash->message->segment,
                   told->cause == EDGEPROF__V1__CRASH_CAUSE__CRASH_SIGNAL ? "true" : "false");
     et_json_seconds(out, crash->at_ns);
-    et_signal_name(told->signal, signal);
+    signal_name(told->signal, signal);
     et_json_clean_field(out, "signal_name", signal);
     et_json_clean_field(out, "host", crash->host);
     et_buf_text(out, ",\"tags\":");

@@ -39,7 +39,4 @@ void et_crashes_group(struct et_crashes *crashes);
 /* Appends the groups as JSON: {"groups":[...]}, see docs/http-api.md. */
 void et_crashes_json(const struct et_crashes *crashes, struct et_buf *out);
 
-/* "SIGSEGV", or "signal 99". */
-void et_signal_name(uint32_t number, char name[24]);
-
 #endif

@@ -1,11 +1,11 @@
 /*
- * See dot.h. Selection, order and style are those of github.com/google/pprof (internal/graph), without its fractions.
+ * See dot.h. The style is that of github.com/google/pprof (internal/graph), without its fractions.
  *
- *   et_dot   make_graph, keep_top, make_graph again, remove_redundant
+ *   et_dot   et_dot_graph_make, again with the best nodes only, et_dot_graph_reduce (dot_graph.c)
  *            write_legend, write_node, write_edge
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "tools/formats/dot.h"
+#include "tools/formats/dot_graph.h"
 
 #include <math.h>
 #include <pcre2.h>
@@ -14,237 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-struct dot_node {
-    const char *name;
-    int64_t flat, cum, score;
-    size_t sample; /* last one that was counted */
-    bool kept;
-};
-
-struct dot_edge {
-    uint32_t from, to; /* indices into nodes */
-    int64_t weight;
-    size_t sample;
-    bool residual; /* over a node that is not drawn */
-    bool removed;
-};
-
-struct dot_graph {
-    const et_pprof *pprof;
-    struct et_strings names; /* of nodes, in their order */
-    uint32_t *functions;     /* id -> node */
-    size_t functions_end;
-    struct dot_node *nodes;
-    struct dot_edge *edges;
-    size_t edge_count, edge_capacity;
-    struct et_map index; /* from << 32 | to -> edge + 1 */
-    struct et_map locations;
-    const char *unit;
-    int64_t total;
-};
-
-/* ---- the graph ---- */
-
-static int64_t value_of(const struct dot_graph *g, const Perftools__Profiles__Sample *sample)
-{
-    return sample->n_value >= g->pprof->n_sample_type ? sample->value[g->pprof->n_sample_type - 1] : 0;
-}
-
-static void add_edge(struct dot_graph *g, uint32_t from, uint32_t to, int64_t value, size_t sample, bool residual)
-{
-    uint64_t *known = et_map_at(&g->index, (uint64_t)from << 32 | to);
-    if (!*known) {
-        g->edges = et_reserve(g->edges, &g->edge_capacity, g->edge_count + 1, sizeof *g->edges);
-        g->edges[g->edge_count] = (struct dot_edge){.from = from, .to = to};
-        *known = ++g->edge_count;
-    }
-    struct dot_edge *edge = &g->edges[*known - 1];
-    if (edge->sample != sample) {
-        edge->sample = sample;
-        edge->weight += value;
-        edge->residual |= residual;
-    }
-}
-
-/* Where a walk from the root to the leaf is. */
-struct dot_walk {
-    uint32_t parent; /* UINT32_MAX: none */
-    bool residual;
-};
-
-static void visit(struct dot_graph *g, struct dot_walk *walk, uint32_t number, int64_t value, size_t sample)
-{
-    struct dot_node *node = &g->nodes[number];
-    if (!node->kept) {
-        walk->residual = true;
-        return;
-    }
-    if (node->sample != sample) {
-        node->sample = sample;
-        node->cum += value;
-    }
-    if (walk->parent != UINT32_MAX && walk->parent != number) {
-        add_edge(g, walk->parent, number, value, sample, walk->residual);
-    }
-    *walk = (struct dot_walk){.parent = number};
-}
-
-static void add_sample(struct dot_graph *g, const Perftools__Profiles__Sample *sample, size_t number)
-{
-    struct dot_walk walk = {.parent = UINT32_MAX};
-    int64_t value = value_of(g, sample);
-    for (size_t i = sample->n_location_id; i-- > 0 && value;) {
-        const uint64_t *at = et_map_find(&g->locations, sample->location_id[i]);
-        const Perftools__Profiles__Location *location = at ? g->pprof->location[*at - 1] : NULL;
-        for (size_t k = location ? location->n_line : 0; k-- > 0;) {
-            uint64_t id = location->line[k]->function_id;
-            visit(g, &walk, id < g->functions_end ? g->functions[id] : 0, value, number);
-        }
-    }
-    if (walk.parent != UINT32_MAX && !walk.residual) {
-        g->nodes[walk.parent].flat += value;
-    }
-}
-
-static double entropy(double part, double total)
-{
-    return part > 0 && total > 0 ? -part / total * log2(part / total) : 0;
-}
-
-/* How much a node's calls differ: favours nodes that are no mere passage. */
-static void set_scores(struct dot_graph *g)
-{
-    size_t count = g->names.count;
-    struct {
-        double in, out, in_score, out_score;
-    } *sums = et_alloc(count, sizeof *sums);
-    for (size_t i = 0; i < g->edge_count; i++) {
-        sums[g->edges[i].to].in += (double)g->edges[i].weight;
-        sums[g->edges[i].from].out += (double)g->edges[i].weight;
-    }
-    for (size_t i = 0; i < g->edge_count; i++) {
-        const struct dot_edge *edge = &g->edges[i];
-        sums[edge->to].in_score += entropy((double)edge->weight, sums[edge->to].in);
-        sums[edge->from].out_score +=
-            entropy((double)edge->weight, sums[edge->from].out + (double)g->nodes[edge->from].flat);
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct dot_node *node = &g->nodes[i];
-        double self = (double)node->flat, out = sums[i].out;
-        double score =
-            (sums[i].in > 0 ? sums[i].in_score : 1) + (out > 0 ? sums[i].out_score + entropy(self, out + self) : 1);
-        node->score = (int64_t)(score * (double)node->cum) + node->flat;
-    }
-    free(sums);
-}
-
-/* Sums samples over the kept nodes. */
-static void make_graph(struct dot_graph *g)
-{
-    for (size_t i = 0; i < g->names.count; i++) {
-        g->nodes[i] = (struct dot_node){.name = et_text(&g->names, (uint32_t)i), .kept = g->nodes[i].kept};
-    }
-    g->edge_count = 0;
-    et_map_free(&g->index);
-    for (size_t i = 0; i < g->pprof->n_sample; i++) {
-        add_sample(g, g->pprof->sample[i], i + 1);
-    }
-    set_scores(g);
-}
-
-static void begin_graph(struct dot_graph *g)
-{
-    for (size_t i = 0; i < g->pprof->n_function; i++) {
-        uint64_t id = g->pprof->function[i]->id;
-        g->functions_end = id >= g->functions_end ? (size_t)id + 1 : g->functions_end;
-    }
-    g->functions = et_alloc(g->functions_end, sizeof *g->functions);
-    for (size_t i = 0; i < g->pprof->n_function; i++) {
-        const Perftools__Profiles__Function *function = g->pprof->function[i];
-        g->functions[function->id] = et_intern(&g->names, g->pprof->string_table[function->name]);
-    }
-    for (size_t i = 0; i < g->pprof->n_location; i++) {
-        *et_map_at(&g->locations, g->pprof->location[i]->id) = i + 1;
-    }
-    for (size_t i = 0; i < g->pprof->n_sample; i++) {
-        g->total += value_of(g, g->pprof->sample[i]);
-    }
-    g->nodes = et_alloc(g->names.count, sizeof *g->nodes);
-    for (size_t i = 0; i < g->names.count; i++) {
-        g->nodes[i].kept = true;
-    }
-}
-
-static int best_first(const void *a, const void *b, void *context)
-{
-    const struct dot_graph *g = context;
-    const struct dot_node *x = &g->nodes[*(const uint32_t *)a], *y = &g->nodes[*(const uint32_t *)b];
-    return x->score != y->score ? (x->score < y->score ? 1 : -1) : strcmp(x->name, y->name);
-}
-
-/* Lists the nodes with something, best first. Returns their number. */
-static size_t list_nodes(struct dot_graph *g, uint32_t *order)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < g->names.count; i++) {
-        if (g->nodes[i].cum || g->nodes[i].flat) {
-            order[count++] = i;
-        }
-    }
-    if (count) {
-        qsort_r(order, count, sizeof *order, best_first, g);
-    }
-    return count;
-}
-
-static int heaviest_first(const void *a, const void *b, void *context)
-{
-    const struct dot_graph *g = context;
-    const struct dot_edge *x = a, *y = b;
-    if (x->weight != y->weight) {
-        return x->weight < y->weight ? 1 : -1;
-    }
-    int order = strcmp(g->nodes[x->from].name, g->nodes[y->from].name);
-    return order ? order : strcmp(g->nodes[x->to].name, g->nodes[y->to].name);
-}
-
-/* Whether another path leads along the edge. */
-static bool is_redundant(const struct dot_graph *g, const struct dot_edge *edge)
-{
-    bool *seen = et_alloc(g->names.count, sizeof *seen), more = true;
-    seen[edge->to] = true;
-    while (more && !seen[edge->from]) {
-        more = false;
-        for (size_t i = 0; i < g->edge_count; i++) {
-            const struct dot_edge *other = &g->edges[i];
-            if (other != edge && !other->removed && seen[other->to] && !seen[other->from]) {
-                seen[other->from] = more = true;
-            }
-        }
-    }
-    bool found = seen[edge->from];
-    free(seen);
-    return found;
-}
-
-/* Removes residual edges that are lighter than every other one into their node, where other paths lead there. */
-static void remove_redundant(struct dot_graph *g, const uint32_t *order, size_t count)
-{
-    for (size_t i = count; i-- > 0;) {
-        bool blocked = false;
-        for (size_t k = g->edge_count; k-- > 0 && !blocked;) {
-            if (g->edges[k].to == order[i]) {
-                blocked = !g->edges[k].residual;
-                g->edges[k].removed = !blocked && is_redundant(g, &g->edges[k]);
-            }
-        }
-    }
-}
-
 /* ---- text ---- */
 
 /* The value in its unit: time in seconds, amounts in bytes, as pprof does it. */
-static void put_value(const struct dot_graph *g, int64_t value, struct et_buf *out)
+static void put_value(const struct et_dot_graph *g, int64_t value, struct et_buf *out)
 {
     static const struct {
         const char *unit, *shown;
@@ -266,7 +39,7 @@ static void put_value(const struct dot_graph *g, int64_t value, struct et_buf *o
     et_buf_printf(out, "%s%s", text, strcmp(text, "0") == 0 ? "" : shown);
 }
 
-static void put_share(const struct dot_graph *g, int64_t value, struct et_buf *out)
+static void put_share(const struct et_dot_graph *g, int64_t value, struct et_buf *out)
 {
     double share = g->total ? 100 * fabs((double)value / (double)g->total) : 0;
     if (share >= 99.95 && share <= 100.05) {
@@ -351,14 +124,15 @@ static void put_color(double score, bool background, struct et_buf *out)
     et_buf_printf(out, "\"#%02x%02x%02x\"", (unsigned)(value * 255), (unsigned)(green * 255), (unsigned)(blue * 255));
 }
 
-static double share_of(const struct dot_graph *g, int64_t value)
+static double share_of(const struct et_dot_graph *g, int64_t value)
 {
     return g->total ? (double)value / (double)g->total : 0;
 }
 
 /* ---- parts of the file ---- */
 
-static void write_legend(const struct dot_graph *g, size_t shown, size_t all, const uint32_t *order, struct et_buf *out)
+static void write_legend(const struct et_dot_graph *g, size_t shown, size_t all, const uint32_t *order,
+                         struct et_buf *out)
 {
     const et_pprof *pprof = g->pprof;
     const char *type = pprof->string_table[pprof->sample_type[pprof->n_sample_type - 1]->type];
@@ -393,7 +167,7 @@ static void write_legend(const struct dot_graph *g, size_t shown, size_t all, co
     et_buf_text(out, "\\lSee https://git.io/JfYMW for how to read the graph\\l\"] }\n");
 }
 
-static void write_node(const struct dot_graph *g, const struct dot_node *node, size_t number, int64_t most,
+static void write_node(const struct et_dot_graph *g, const struct et_dot_node *node, size_t number, int64_t most,
                        struct et_buf *out)
 {
     int size = 8;
@@ -424,7 +198,7 @@ static void write_node(const struct dot_graph *g, const struct dot_node *node, s
     et_buf_text(out, "]\n");
 }
 
-static void write_edge(const struct dot_graph *g, const struct dot_edge *edge, const size_t *numbers,
+static void write_edge(const struct et_dot_graph *g, const struct et_dot_edge *edge, const size_t *numbers,
                        struct et_buf *out)
 {
     static const char *const tips[] = {" tooltip=\"", " labeltooltip=\""};
@@ -453,7 +227,8 @@ static void write_edge(const struct dot_graph *g, const struct dot_edge *edge, c
     et_buf_text(out, edge->residual ? " style=\"dotted\"]\n" : "]\n");
 }
 
-static void write_graph(const struct dot_graph *g, const uint32_t *order, size_t shown, size_t all, struct et_buf *out)
+static void write_graph(const struct et_dot_graph *g, const uint32_t *order, size_t shown, size_t all,
+                        struct et_buf *out)
 {
     size_t *numbers = et_alloc(g->names.count, sizeof *numbers);
     int64_t most = 0;
@@ -477,27 +252,27 @@ static void write_graph(const struct dot_graph *g, const uint32_t *order, size_t
 
 void et_dot(const et_pprof *pprof, size_t max_nodes, struct et_buf *out)
 {
-    struct dot_graph g = {.pprof = pprof};
+    struct et_dot_graph g = {.pprof = pprof};
     if (!pprof->n_sample) {
         return;
     }
     g.unit = pprof->string_table[pprof->sample_type[pprof->n_sample_type - 1]->unit];
     et_intern(&g.names, "");
-    begin_graph(&g);
-    make_graph(&g);
+    et_dot_graph_begin(&g);
+    et_dot_graph_make(&g);
     uint32_t *order = et_alloc(g.names.count, sizeof *order);
-    size_t all = list_nodes(&g, order), shown = all;
+    size_t all = et_dot_graph_list(&g, order), shown = all;
     if (all > max_nodes) {
         for (size_t i = max_nodes; i < all; i++) {
             g.nodes[order[i]].kept = false;
         }
-        make_graph(&g);
-        shown = list_nodes(&g, order);
+        et_dot_graph_make(&g);
+        shown = et_dot_graph_list(&g, order);
     }
     if (g.edge_count) {
-        qsort_r(g.edges, g.edge_count, sizeof *g.edges, heaviest_first, &g);
+        qsort_r(g.edges, g.edge_count, sizeof *g.edges, et_dot_heaviest_first, &g);
     }
-    remove_redundant(&g, order, shown);
+    et_dot_graph_reduce(&g, order, shown);
     write_graph(&g, order, shown, all, out);
     free(order);
     free(g.functions);

@@ -91,7 +91,7 @@ static int by_key(const void *a, const void *b)
     return x->number > y->number ? -1 : x->number < y->number;
 }
 
-void et_labels_free(struct et_labels *labels)
+static void free_list(struct et_labels *labels)
 {
     for (size_t i = 0; i < labels->count; i++) {
         free(labels->lines[i]);
@@ -119,7 +119,7 @@ char *et_labels_join(struct et_labels *labels)
         }
     }
     free(places);
-    et_labels_free(labels);
+    free_list(labels);
     return joined.data;
 }
 

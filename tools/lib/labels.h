@@ -38,9 +38,6 @@ bool et_label_same(const char *a, const char *b);
 #define ET_METRIC_LABEL 64
 bool et_metric_label(const char *tag, char label[ET_METRIC_LABEL]);
 
-/* Frees a list that was not joined. */
-void et_labels_free(struct et_labels *labels);
-
 /* The key's value, *size bytes long, not terminated. NULL: absent. */
 const char *et_labels_value(const char *lines, const char *key, size_t *size);
 

@@ -34,11 +34,6 @@ static void add_cell(struct et_fleet *fleet, size_t entry, uint32_t function, do
     own->cells[*known - 1].total += total;
 }
 
-void et_fleet_add(struct et_fleet *fleet, size_t entry, const char *function, double self, double total)
-{
-    add_cell(fleet, entry, et_intern(&fleet->strings, function), self, total);
-}
-
 /* ---- profiles ---- */
 
 struct splitter {

@@ -33,8 +33,6 @@ struct et_fleet {
 
 /* The entry's index; a new one is zeroed. Zeroed fleet: empty. et_fleet_free() it. */
 size_t et_fleet_entry(struct et_fleet *fleet, const char *cohort, const char *device, enum et_side side);
-/* Adds to a function, not to the entry's total. */
-void et_fleet_add(struct et_fleet *fleet, size_t entry, const char *function, double self, double total);
 
 /* Adds a symbolized profile whose outermost frames are processes (et_query.processes): to their cells, totals and
  * samples. entry_of: the entry of a process, by the name of its frame; SIZE_MAX: none. */

@@ -101,15 +101,32 @@ static void add_stack(struct sums *sums, size_t stack, double samples)
     sums->self[ids[stack][depth[stack] - 1]] += samples;
 }
 
-static void add_sums(struct et_fleet *fleet, size_t entry, const struct sums *sums)
+/* Names may be there more than once. */
+static struct et_fleet_cell *cell_of(struct et_fleet *fleet, struct et_fleet_entry *own, const char *name)
 {
-    for (size_t i = 0; i < NAMES; i++) {
-        if (sums->total[i] > 0) {
-            et_fleet_add(fleet, entry, shape_names[i], sums->self[i], sums->total[i]);
-            fleet->entries[entry].total += sums->self[i];
+    uint32_t function = et_intern(&fleet->strings, name);
+    for (size_t i = 0; i < own->count; i++) {
+        if (own->cells[i].function == function) {
+            return &own->cells[i];
         }
     }
-    fleet->entries[entry].samples = fleet->entries[entry].total;
+    own->cells = et_reserve(own->cells, &own->capacity, own->count + 1, sizeof *own->cells);
+    own->cells[own->count] = (struct et_fleet_cell){.function = function};
+    return &own->cells[own->count++];
+}
+
+static void add_sums(struct et_fleet *fleet, size_t entry, const struct sums *sums)
+{
+    struct et_fleet_entry *own = &fleet->entries[entry];
+    for (size_t i = 0; i < NAMES; i++) {
+        if (sums->total[i] > 0) {
+            struct et_fleet_cell *cell = cell_of(fleet, own, shape_names[i]);
+            cell->self += sums->self[i];
+            cell->total += sums->total[i];
+            own->total += sums->self[i];
+        }
+    }
+    own->samples = own->total;
 }
 
 static bool ends_in(size_t stack, const char *name)
