@@ -102,17 +102,17 @@ static void add_stack(struct sums *sums, size_t stack, double samples)
 }
 
 /* Names may be there more than once. */
-static struct et_fleet_cell *cell_of(struct et_fleet *fleet, struct et_fleet_entry *own, const char *name)
+static struct et_fleet_cell *cell_of(struct et_fleet *fleet, size_t entry, const char *name)
 {
+    struct et_fleet_entry *own = &fleet->entries[entry];
     uint32_t function = et_intern(&fleet->strings, name);
-    for (size_t i = 0; i < own->count; i++) {
-        if (own->cells[i].function == function) {
-            return &own->cells[i];
-        }
+    uint64_t *known = et_map_at(&fleet->cells, (uint64_t)entry << 32 | function);
+    if (!*known) {
+        own->cells = et_reserve(own->cells, &own->capacity, own->count + 1, sizeof *own->cells);
+        own->cells[own->count] = (struct et_fleet_cell){.function = function};
+        *known = ++own->count;
     }
-    own->cells = et_reserve(own->cells, &own->capacity, own->count + 1, sizeof *own->cells);
-    own->cells[own->count] = (struct et_fleet_cell){.function = function};
-    return &own->cells[own->count++];
+    return &own->cells[*known - 1];
 }
 
 static void add_sums(struct et_fleet *fleet, size_t entry, const struct sums *sums)
@@ -120,7 +120,7 @@ static void add_sums(struct et_fleet *fleet, size_t entry, const struct sums *su
     struct et_fleet_entry *own = &fleet->entries[entry];
     for (size_t i = 0; i < NAMES; i++) {
         if (sums->total[i] > 0) {
-            struct et_fleet_cell *cell = cell_of(fleet, own, shape_names[i]);
+            struct et_fleet_cell *cell = cell_of(fleet, entry, shape_names[i]);
             cell->self += sums->self[i];
             cell->total += sums->total[i];
             own->total += sums->self[i];
