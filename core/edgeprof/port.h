@@ -176,7 +176,7 @@ int ep_port_thread_park(enum ep_role role, void (*fn)(void));
 int ep_port_thread_resume(enum ep_role role);
 
 /* Makes each forked child call child() before fork() returns there. Returns 0, also where processes cannot be forked,
- * or a negative errno value. Context: init; child() calls only async-signal-safe functions. */
+ * or a negative errno value. child() may only do what POSIX permits in a child. Context: init. */
 int ep_port_forks(void (*child)(void));
 
 /* ==== level 3: all threads of a program ==== */

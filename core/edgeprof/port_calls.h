@@ -13,13 +13,13 @@ extern "C" {
 
 struct ep;
 
-/* A thread of the program calls the functions below only between ep_enter() and ep_leave(), which keep the profiler and
- * the port's memory valid. ep_enter() returns the profiler. If it returns NULL, no profiler runs, and ep_leave() must
+/* A thread of the program calls the functions below only between ep_hold() and ep_release(), which keep the profiler and
+ * the port's memory valid. ep_hold() returns the profiler. If it returns NULL, no profiler runs, and ep_release() must
  * not be called. Context: signal. */
-struct ep *ep_enter(void);
-void ep_leave(void);
+struct ep *ep_hold(void);
+void ep_release(void);
 
-/* Records one sample that stands for `ns` of CPU time of the calling thread. `ep` is the result of ep_enter().
+/* Records one sample that stands for `ns` of CPU time of the calling thread. `ep` is the result of ep_hold().
  * Context: signal. */
 void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
 

@@ -99,7 +99,7 @@ struct ep_feature {
 };
 
 /* Adds a feature behind the others; does nothing if it is in the list. Returns 0, or -ENOSPC: there are EP_FEATURES.
- * Context: any thread. */
+ * Context: signal. */
 int ep_feature_add(const struct ep_feature *feature);
 
 /* Takes a feature out of the list. Only the caller knows that no moment of the feature is in progress on another

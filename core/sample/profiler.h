@@ -296,11 +296,6 @@ void ep_running_forget(void);
 /* True if a thread is between ep_hold() and ep_release(). Context: init. */
 bool ep_held(void);
 
-/* Between ep_hold() and ep_release() the profiler's memory stays valid. ep_hold() returns NULL when no profiler
- * runs; then do not call ep_release(). Context: signal. */
-struct ep *ep_hold(void);
-void ep_release(void);
-
 /* Add to a counter, or to the losses of a reason. Context: any thread. */
 void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
 void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);

@@ -43,16 +43,6 @@ __attribute__((hot)) void ep_release(void)
     (void)atomic_fetch_sub_explicit(&holders, 1, memory_order_release);
 }
 
-__attribute__((hot)) struct ep *ep_enter(void)
-{
-    return ep_hold();
-}
-
-__attribute__((hot)) void ep_leave(void)
-{
-    ep_release();
-}
-
 void ep_running_forget(void)
 {
     atomic_store(&ep_hook_kinds, 0);

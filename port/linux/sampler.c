@@ -240,13 +240,13 @@ __attribute__((hot)) void ep_linux_on_signal(int signal, siginfo_t *info, void *
         ep_linux_signal_foreign(signal, info, ucontext);
         return;
     }
-    if ((ep = ep_enter()) != NULL) {
+    if ((ep = ep_hold()) != NULL) {
         bool runs = atomic_load_explicit(&sampling, memory_order_acquire) == RUNNING;
         if (runs && by_perf)
             handle_perf(ep, info->si_fd, ucontext);
         else if (runs)
             handle_tick(ep, owner, info, ucontext);
-        ep_leave();
+        ep_release();
     } else if (!by_perf && owner == FORK_TICK) {
         (void)ep_port_thread_resume(EP_ROLE_START);
     }
@@ -286,7 +286,7 @@ uint64_t ep_port_tick_cost_ns(void)
 void ep_linux_thread_begins(struct ep_linux_bounds bounds)
 {
     self.bounds = bounds;
-    if (!ep_enter())
+    if (!ep_hold())
         return;
     if (atomic_load(&sampling) == RUNNING) {
         uint32_t tid = tid_here();
@@ -297,12 +297,12 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         if (error)
             (void)ep_linux_uncovered(tid, 0, error);
     }
-    ep_leave();
+    ep_release();
 }
 
 void ep_linux_thread_ends(void)
 {
-    if (!ep_enter())
+    if (!ep_hold())
         return;
     uint32_t tid = tid_here();
     struct ep_linux_slot *slot = atomic_load(&sampling) == RUNNING ? ep_linux_slot_of(tid) : NULL;
@@ -310,7 +310,7 @@ void ep_linux_thread_ends(void)
         ep_linux_disarm(slot, EP_LINUX_USED_NOW);
     else
         ep_thread_unsampled_ends(tid);
-    ep_leave();
+    ep_release();
 }
 
 /* ---- threads that are found ---- */
@@ -424,12 +424,12 @@ int ep_port_threads_scan(void)
 {
     int armed = 0;
 
-    if (!ep_enter()) /* keeps the table valid while stop disarms */
+    if (!ep_hold()) /* keeps the table valid while stop disarms */
         return 0;
     ep_linux_ticks_adjust();
     if (atomic_load(&sampling) == RUNNING) /* the collect thread starts before sampling does */
         armed = scan_threads();
-    ep_leave();
+    ep_release();
     return armed;
 }
 
@@ -491,7 +491,7 @@ void ep_linux_fork_disarm(void)
 
 void ep_linux_timers_renew(void)
 {
-    if (!ep_enter())
+    if (!ep_hold())
         return;
     for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
         uint32_t tid = atomic_load(&slot->tid);
@@ -501,7 +501,7 @@ void ep_linux_timers_renew(void)
         (void)ep_linux_arm(tid, ep_linux_cpu_ns(tid),
                            atomic_load(&period_ns)); /* on failure the scan finds the thread */
     }
-    ep_leave();
+    ep_release();
 }
 
 /* Disarms all threads and reports their residual CPU time. When sampling ends no handler runs any more. */

@@ -74,9 +74,9 @@ static bool is_last(void)
 /* The C library would end the process with its last thread, but it also counts edgeprof's threads. So this does it. */
 static void end_with_last_thread(void)
 {
-    if (atomic_fetch_sub(&more_than_one, 1) != 0 || !ep_enter())
+    if (atomic_fetch_sub(&more_than_one, 1) != 0 || !ep_hold())
         return;
-    ep_leave();
+    ep_release();
     if (is_last())
         exit(0);
 }

@@ -1,5 +1,5 @@
 /*
- * The thread table. It is in the caller's memory and used only between ep_enter() and ep_leave().
+ * The thread table. It is in the caller's memory and used only between ep_hold() and ep_release().
  */
 #ifndef EP_LINUX_THREAD_TABLE_H
 #define EP_LINUX_THREAD_TABLE_H

@@ -110,22 +110,22 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
 {
     struct record records[EP_SIM_DEPTH];
     struct ep_registers context;
-    struct ep *ep = ep_enter();
+    struct ep *ep = ep_hold();
 
     if (!ep)
         return false;
     chain(functions, depth, records, &context);
     ep_capture(ep, &context, tid, (uint64_t)ticks * ep_sim.period_ns);
-    ep_leave();
+    ep_release();
     return true;
 }
 
 bool ep_sim_rest(uint32_t tid, int64_t rest_ns)
 {
-    if (!ep_enter())
+    if (!ep_hold())
         return false;
     ep_thread_rest(tid, rest_ns);
-    ep_leave();
+    ep_release();
     return true;
 }
 

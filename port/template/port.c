@@ -74,7 +74,7 @@ size_t ep_port_memory_size(void)
 
 int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
 {
-    /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_enter()) { ep_capture(...); ep_leave(); },
+    /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_hold()) { ep_capture(...); ep_release(); },
      * with the interrupted registers and the bounds of the interrupted stack. */
     (void)memory;
     (void)period_ns;

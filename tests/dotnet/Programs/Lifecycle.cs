@@ -222,10 +222,10 @@ internal static partial class Work
     [DllImport("libc", EntryPoint = "kill")]
     public static extern int Kill(int process, int signal);
 
-    [DllImport("edgeprof", EntryPoint = "ep_enter")]
+    [DllImport("edgeprof", EntryPoint = "ep_hold")]
     public static extern nint Enter();
 
-    [DllImport("edgeprof", EntryPoint = "ep_leave")]
+    [DllImport("edgeprof", EntryPoint = "ep_release")]
     public static extern void Leave();
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -640,7 +640,7 @@ static void test_refused_threads(void **state)
 {
     (void)state;
     (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
-    assert_true(ep_enter());
+    assert_true(ep_hold());
     ep_sim.thread_name = "born";
     for (unsigned i = 0; i < 5; i++)
         ep_thread_refused(EP_LOSS_NO_TIMER, 100 + i, -EAGAIN, 10);
@@ -650,7 +650,7 @@ static void test_refused_threads(void **state)
     ep_thread_refused(EP_LOSS_REASONS, 400, 0, 0);   /* an invalid reason is not used as an index */
     ep_thread_refused(UINT32_MAX, 400, 0, 0);
     ep_thread_rest(0, 30 * MS);
-    ep_leave();
+    ep_release();
     ep_sim.thread_name = "a\x01\"\\\xff\xc3\xa9z"; /* named after its start; invalid characters are cleaned for JSON */
     ep_sim_run(1500 * MS);
     struct ep_stats s = account_stats();
@@ -667,9 +667,9 @@ static void test_refused_threads(void **state)
         assert_string_equal(s.unsampled[0].name[i], "a????\xc3\xa9z");
     assert_string_equal(s.unsampled[1].name[1], "");
     /* The name of an ended thread stays; another thread with the same number does not get it. */
-    assert_true(ep_enter());
+    assert_true(ep_hold());
     ep_thread_unsampled_ends(200);
-    ep_leave();
+    ep_release();
     ep_sim.thread_name = "";
     ep_sim_run(1500 * MS);
     ep_sim.thread_name = "another";
@@ -678,15 +678,15 @@ static void test_refused_threads(void **state)
     assert_string_equal(s.unsampled[0].name[2], "a????\xc3\xa9z");
     assert_string_equal(s.unsampled[1].name[0], "a????\xc3\xa9z");
     /* An overcount is corrected, but no value becomes negative. */
-    assert_true(ep_enter());
+    assert_true(ep_hold());
     ep_thread_rest(0, -50 * (int64_t)MS);
-    ep_leave();
+    ep_release();
     ep_sim_run(1500 * MS);
     assert_int_equal(account_stats().unsampled_ns, 0);
     ep_sim.thread_name = NULL;
-    assert_true(ep_enter());
+    assert_true(ep_hold());
     ep_thread_rest(0, 60 * MS);
-    ep_leave();
+    ep_release();
     (void)ep_stop(20000);
     account_memory_gone();
     /* The receiver has the same values. */

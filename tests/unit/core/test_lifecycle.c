@@ -288,12 +288,12 @@ static unsigned waits;
 static void leave_on_third_wait(void)
 {
     if (++waits == 3)
-        ep_leave();
+        ep_release();
 }
 
 static void enter_and_stay(void)
 {
-    assert_true(ep_enter());
+    assert_true(ep_hold());
 }
 
 /* A run with a thread that has not left. */
@@ -303,7 +303,7 @@ static void start_and_stay(struct ep_config *config)
     begin_case(0, 0);
     assert_int_equal(ep_start(config), 0);
     sample(10);
-    assert_true(ep_enter());
+    assert_true(ep_hold());
 }
 
 /* Stop waits for handlers. If one does not return, stop fails, and a later stop succeeds. */
@@ -334,7 +334,7 @@ struct begun {
 
 static struct begun record_begin(void)
 {
-    struct begun begun = {.held = ep_enter()};
+    struct begun begun = {.held = ep_hold()};
     bool wake;
 
     assert_non_null(begun.held);
@@ -352,7 +352,7 @@ static void record_end(const struct begun *begun)
     payload[EP_WORD_INFO] = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
     payload[EP_WORD_VALUE] = MS;
     ep_ring_commit(&begun->held->ring, begun->at, BEGUN_WORDS, ep_ring_header(&record));
-    ep_leave();
+    ep_release();
 }
 
 /* A thread stays in the profiler, as one does that a debugger or a long pause has stopped: stop keeps to its deadline
@@ -395,7 +395,7 @@ static void test_start_after_held(void **state)
     (void)state;
     start_and_stay(&config);
     assert_int_equal(ep_stop(300), -EBUSY);
-    ep_leave();
+    ep_release();
     given = (struct account){0};
     receiver_reset();
     assert_int_equal(ep_start(&config), 0);
