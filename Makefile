@@ -71,7 +71,7 @@ EP_LIB        := $(BUILD)/libedgeprof.a
 EP_FAST       := $(addprefix core/,sample/capture.c sample/ring.c unwind/unwind.c unwind/unwind_cached.c)
 # For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
 EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/sample/counters.c core/sample/words.c core/sample/text.c \
-                 $(addprefix core/,collect/collect.c collect/add.c collect/interval.c collect/governor.c collect/level.c deliver/deliver.c profile/outbox.c lifecycle/edgeprof.c lifecycle/layout.c lifecycle/settings.c lifecycle/stats.c)
+                 $(addprefix core/,collect/collect.c collect/add.c collect/interval.c collect/governor.c collect/level.c deliver/deliver.c deliver/outbox.c lifecycle/edgeprof.c lifecycle/layout.c lifecycle/settings.c lifecycle/stats.c)
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk) tools/build/harden.mk
 # $(1): the source
 ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants) \

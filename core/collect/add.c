@@ -15,9 +15,9 @@
 /* The node under the root for a special frame; the root for frame 0. */
 static unsigned root_node(struct ep *ep, unsigned frame)
 {
-    unsigned node = frame ? ep_tree_child(&ep->tree, 0, frame) : 0;
+    unsigned node = frame ? ep_tree_child(&ep->collect->tree, 0, frame) : 0;
 
-    return node || !frame ? node : ep->tree.truncated;
+    return node || !frame ? node : ep->collect->tree.truncated;
 }
 
 /* Offers the value to the features, which may keep it for themselves, and adds it to the tree. False: no room. */
@@ -28,7 +28,7 @@ static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enu
 
     EP_EACH_FEATURE (at, value)
         taken |= at.feature->value(ep, node, kind, context, count, value);
-    return taken || ep_tree_add(&ep->tree, node, kind, context, count, value);
+    return taken || ep_tree_add(&ep->collect->tree, node, kind, context, count, value);
 }
 
 void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
@@ -39,16 +39,17 @@ void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uin
 
 static bool descend(struct ep *ep, unsigned *node, uintptr_t pc)
 {
-    uint32_t frame = ep_module_linear(&ep->unwinder.modules, pc, &ep->module_hint);
+    uint32_t frame = ep_module_linear(&ep->unwinder.modules, pc, &ep->collect->module_hint);
 
-    return ep_tree_step(&ep->tree, node, ep->detail >= EP_DETAIL_ADDRESSES ? ep_function_of(ep, frame) : frame);
+    return ep_tree_step(&ep->collect->tree, node,
+                        ep->collect->detail >= EP_DETAIL_ADDRESSES ? ep_function_of(ep, frame) : frame);
 }
 
 /* Moves *node along the frames that the record shares with the last one, whose nodes are known. Returns the number of
  * frames. */
 static unsigned follow_path(struct ep *ep, const struct ep_sample *sample, unsigned most, unsigned *node)
 {
-    struct ep_path *path = &ep->path;
+    struct ep_path *path = &ep->collect->path;
     const atomic_uintptr_t *outermost = &sample->stack[sample->depth];
     unsigned depth = 0;
 
@@ -64,7 +65,7 @@ static unsigned follow_path(struct ep *ep, const struct ep_sample *sample, unsig
 
 static void extend_path(struct ep *ep, unsigned depth, uintptr_t pc, unsigned node)
 {
-    struct ep_path *path = &ep->path;
+    struct ep_path *path = &ep->collect->path;
 
     if (depth >= EP_PATH_FRAMES || path->depth != depth)
         return;
@@ -80,11 +81,11 @@ static bool descend_all(struct ep *ep, const struct ep_sample *sample, unsigned 
     unsigned modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed);
     bool room = true;
 
-    if (ep->path.end != sample->end || ep->path.modules != modules)
-        ep->path.depth = 0;
-    ep->path.end = sample->end;
-    ep->path.modules = modules;
-    if (ep->path.depth)
+    if (ep->collect->path.end != sample->end || ep->collect->path.modules != modules)
+        ep->collect->path.depth = 0;
+    ep->collect->path.end = sample->end;
+    ep->collect->path.modules = modules;
+    if (ep->collect->path.depth)
         depth = follow_path(ep, sample, frames, node);
     if (!depth)
         *node = root_node(ep, sample->end);
@@ -163,18 +164,18 @@ bool ep_is_of_history(enum ep_kind kind)
 static unsigned leaf_node(struct ep *ep, const struct ep_sample *sample)
 {
     unsigned node, first = sample->skip;
-    unsigned last = sample->depth - first > ep->depth_limit ? sample->depth - ep->depth_limit : first;
+    unsigned last = sample->depth - first > ep->collect->depth_limit ? sample->depth - ep->collect->depth_limit : first;
     bool room = descend_all(ep, sample, last, &node);
 
     if (room && last > first) {
-        ep_tree_truncate(&ep->tree, &node);
+        ep_tree_truncate(&ep->collect->tree, &node);
         room = false;
     }
     if (room && sample->frame)
-        room = ep_tree_descend(&ep->tree, &node, sample->frame);
+        room = ep_tree_descend(&ep->collect->tree, &node, sample->frame);
     if (room && sample->type)
-        room =
-            ep_tree_descend(&ep->tree, &node, ep_module_linear(&ep->unwinder.modules, sample->type, &ep->module_hint));
+        room = ep_tree_descend(&ep->collect->tree, &node,
+                               ep_module_linear(&ep->unwinder.modules, sample->type, &ep->collect->module_hint));
     if (!room && !ep_is_of_history(sample->kind))
         ep_lose(ep, EP_LOSS_TREE_FULL, 1, sample->kind == EP_KIND_CPU ? sample->value : 0);
     return node;
@@ -183,7 +184,7 @@ static unsigned leaf_node(struct ep *ep, const struct ep_sample *sample)
 void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
 {
     /* CPU time counts even if the kind is off by now: it is charged to its thread. */
-    if (!((ep->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
+    if (!((ep->collect->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
         return;
     if (!tree_add(ep, node, kind, context, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
@@ -193,7 +194,7 @@ void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned co
 /* CPU time counts even if the kind is off by now: it is charged to its thread. An object may be followed. */
 static bool is_wanted(const struct ep *ep, const struct ep_sample *sample)
 {
-    const uint32_t kinds = ep->kinds | ep_history_kinds;
+    const uint32_t kinds = ep->collect->kinds | ep_history_kinds;
 
     return kinds & EP_KIND_BIT(sample->kind) || sample->kind == EP_KIND_CPU || sample->kind == EP_KIND_THREAD ||
            (sample->kind == EP_KIND_WAIT && kinds & EP_KIND_BIT(EP_KIND_LOCK)) ||
@@ -224,7 +225,7 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
 {
     bool in = sample->frame != EP_FRAME_BY_CALLER || classify(ep, sample);
 
-    ep->frames += sample->depth;
+    ep->collect->frames += sample->depth;
     ep_rates_note(ep, sample->kind, sample->value);
     if ((sample->kind == EP_KIND_WAIT && !in) || !is_wanted(ep, sample))
         return;
@@ -268,11 +269,11 @@ static void add_residual(struct ep *ep, const struct ep_sample *rest)
         ep_count(ep, EP_COUNT_THREAD_EXIT_NS, value);
         return;
     }
-    ep->rest_balance_ns += (int64_t)value;
-    if (ep->rest_balance_ns < (int64_t)period || !(ep->kinds & EP_KIND_BIT(EP_KIND_CPU)))
+    ep->collect->rest_balance_ns += (int64_t)value;
+    if (ep->collect->rest_balance_ns < (int64_t)period || !(ep->collect->kinds & EP_KIND_BIT(EP_KIND_CPU)))
         return;
-    uint64_t ns = (uint64_t)ep->rest_balance_ns / period * period;
-    ep->rest_balance_ns -= (int64_t)ns;
+    uint64_t ns = (uint64_t)ep->collect->rest_balance_ns / period * period;
+    ep->collect->rest_balance_ns -= (int64_t)ns;
     ep_add_special(ep, EP_FRAME_THREAD_EXIT, EP_KIND_CPU, 0, ns);
     ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
 }
@@ -284,7 +285,7 @@ void ep_collect_drain(struct ep *ep)
     uint64_t start_ns = ep_port_thread_cpu_ns();
     unsigned i = 0;
 
-    atomic_store_explicit(&ep->rates.unseen, 0, memory_order_relaxed);
+    atomic_store_explicit(&ep->unseen, 0, memory_order_relaxed);
     /* Bounded, so that handlers cannot keep this thread here for ever. */
     for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (!ep_record_read(&record, &sample))
@@ -296,5 +297,5 @@ void ep_collect_drain(struct ep *ep)
         ep_ring_pop(&ep->ring, &record);
     }
     ep_governor_drained(ep, i);
-    ep->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
+    ep->collect->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
 }

@@ -20,11 +20,11 @@
 static void count_rules(struct ep *ep, unsigned misses)
 {
     ep_count(ep, EP_COUNT_RULE_MISSES, misses);
-    ep->misses += misses;
-    if (ep->frames < ep->misses)
+    ep->collect->misses += misses;
+    if (ep->collect->frames < ep->collect->misses)
         return;
-    ep_count(ep, EP_COUNT_RULE_HITS, ep->frames - ep->misses);
-    ep->frames = ep->misses = 0;
+    ep_count(ep, EP_COUNT_RULE_HITS, ep->collect->frames - ep->collect->misses);
+    ep->collect->frames = ep->collect->misses = 0;
 }
 
 /* Takes what other threads have added up. Usually nothing, and then a plain look is enough. */
@@ -55,10 +55,10 @@ static void collect_losses(struct ep *ep)
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
     unsigned lost = take(&ep->lost_samples);
-    ep->governor.events += lost;
+    ep->collect->governor.events += lost;
     ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
     for (unsigned i = 0; i < EP_SHOWN; i++)
-        ep_add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, take_wide(&ep->lost_shown_ns[i]));
+        ep_add_special(ep, (enum ep_special)shown[i], EP_KIND_CPU, 0, take_wide(&ep->deliver->lost_shown_ns[i]));
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++) {
         unsigned count = take(&ep->refused[reason]);
         if (count)
@@ -88,7 +88,7 @@ bool ep_collect_abandon(struct ep *ep)
 static void scan(struct ep *ep, uint64_t now)
 {
     uint64_t longest = ep_port_threads_announced() ? SCAN_ANNOUNCED_NS : SCAN_NS;
-    bool first = ep->scan_pause_ns == 0;
+    bool first = ep->collect->scan_pause_ns == 0;
     int threads = first ? -EAGAIN : ep_port_threads_scan();
     uint64_t clock_error;
 
@@ -98,10 +98,10 @@ static void scan(struct ep *ep, uint64_t now)
 
     if (threads >= 0)
         atomic_store_explicit(&ep->counter[EP_COUNT_THREADS], (uint64_t)threads, memory_order_relaxed);
-    ep->scan_pause_ns = more || first ? SCAN_SOON_NS : 2 * ep->scan_pause_ns;
-    if (ep->scan_pause_ns > longest)
-        ep->scan_pause_ns = longest;
-    ep->next_scan_ns = now + ep->scan_pause_ns;
+    ep->collect->scan_pause_ns = more || first ? SCAN_SOON_NS : 2 * ep->collect->scan_pause_ns;
+    if (ep->collect->scan_pause_ns > longest)
+        ep->collect->scan_pause_ns = longest;
+    ep->collect->next_scan_ns = now + ep->collect->scan_pause_ns;
 }
 
 void ep_collect_gather(struct ep *ep)
@@ -122,7 +122,7 @@ void ep_collect_round(struct ep *ep)
         atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
     }
     ep_level_apply(ep);
-    if (now >= ep->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
+    if (now >= ep->collect->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
         ep_collect_gather(ep);
     ep_collect_drain(ep);
     ep_restart_round(ep);
@@ -130,11 +130,11 @@ void ep_collect_round(struct ep *ep)
     ep_rates_round(ep);
     EP_EACH_FEATURE (at, round)
         at.feature->round(ep, now);
-    bool scanned = now >= ep->next_scan_ns && !atomic_load(&ep->stopping);
+    bool scanned = now >= ep->collect->next_scan_ns && !atomic_load(&ep->stopping);
     if (scanned)
         scan(ep, now);
-    bool ended = !ep_collect_held(ep) &&
-                 (now >= ep->interval_due_ns || atomic_exchange(&ep->flush, false) || atomic_load(&ep->encode_pending));
+    bool ended = !ep_collect_held(ep) && (now >= ep->collect->interval_due_ns || atomic_exchange(&ep->flush, false) ||
+                                          atomic_load(&ep->encode_pending));
     if (ended || scanned || atomic_load(&ep->stopping))
         ep_unsampled_look(ep);
     if (ended) {
@@ -142,18 +142,18 @@ void ep_collect_round(struct ep *ep)
         (void)ep_collect_finish(ep, false);
     }
     ep_govern(ep, ended);
-    atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->tree.nodes, memory_order_relaxed);
+    atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->collect->tree.nodes, memory_order_relaxed);
 }
 
 static uint64_t until_next(const struct ep *ep)
 {
     uint64_t now = ep_port_uptime_ns();
-    uint64_t next = ep->interval_due_ns;
+    uint64_t next = ep->collect->interval_due_ns;
 
     if (next <= now) /* waiting for room in the outbox: the deliver thread wakes this one */
         next = now + ep->interval_ns;
-    if (ep->next_scan_ns < next)
-        next = ep->next_scan_ns;
+    if (ep->collect->next_scan_ns < next)
+        next = ep->collect->next_scan_ns;
     EP_EACH_FEATURE (at, next) {
         const uint64_t wanted = at.feature->next(ep);
         next = wanted < next ? wanted : next;
@@ -174,14 +174,14 @@ void ep_collect_thread(void)
         seen = atomic_load(&ep->collect_event.value);
     }
     ep_collect_round(ep);
-    while (!ep_collect_finish(ep, true) && ep_port_uptime_ns() < atomic_load(&ep->stop_deadline_ns)) {
+    while (!ep_collect_finish(ep, true) && ep_port_uptime_ns() < atomic_load(&ep->deliver->stop_deadline_ns)) {
         ep_port_wait(&ep->collect_event, seen, 10000000);
         seen = atomic_load(&ep->collect_event.value);
     }
     atomic_store(&ep->collected, true);
-    ep_port_wake(&ep->deliver_event);
-    while ((!ep_outbox_empty(&ep->outbox) || atomic_load(&ep->restart.state)) &&
-           ep_port_uptime_ns() < atomic_load(&ep->stop_deadline_ns)) {
+    ep_port_wake(&ep->deliver->event);
+    while ((!ep_outbox_empty(&ep->deliver->outbox) || atomic_load(&ep->deliver->restart.state)) &&
+           ep_port_uptime_ns() < atomic_load(&ep->deliver->stop_deadline_ns)) {
         ep_port_wait(&ep->collect_event, seen, 10000000);
         seen = atomic_load(&ep->collect_event.value);
         ep_restart_round(ep);

@@ -7,6 +7,8 @@
 #ifndef EP_COLLECT_H
 #define EP_COLLECT_H
 
+#include "core/collect/state.h"
+#include "core/deliver/state.h"
 #include "core/profile/encoding.h"
 #include "core/sample/feature.h"
 #include "core/sample/profiler.h"
@@ -52,7 +54,7 @@ void ep_segment_begin(struct ep *ep);
 void ep_segment_rename(struct ep *ep);
 /* Puts an encoded message into the outbox: ep_outbox_put(). Context: collect. */
 const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encoding *encoding, uint32_t size, bool hold);
-/* Does what the deliver thread asked for: ep->restart. Context: collect. */
+/* Does what the deliver thread asked for: ep->deliver->restart. Context: collect. */
 void ep_restart_round(struct ep *ep);
 
 /* Adds a value without a stack, as a special frame under the root. Context: collect. */

@@ -25,7 +25,7 @@
 
 static void stretch_to(struct ep *ep, uint32_t stretch)
 {
-    ep->governor.stretch = stretch;
+    ep->collect->governor.stretch = stretch;
     atomic_store_explicit(&ep->counter[EP_COUNT_STRETCH_PCT], stretch * 100 / EP_STRETCH_NONE, memory_order_relaxed);
 }
 
@@ -40,16 +40,16 @@ static void meters_read(struct ep *ep, uint64_t since[EP_METERS])
     const uint64_t now[EP_METERS] = {
         [EP_METER_PROCESS] = ep_port_process_cpu_ns(),
         [EP_METER_OWN] = counter_read(ep, EP_COUNT_COLLECT_CPU_NS) + counter_read(ep, EP_COUNT_DELIVER_CPU_NS),
-        [EP_METER_DRAIN] = ep->governor.drain_ns,
-        [EP_METER_EVENTS] = ep->governor.events,
+        [EP_METER_DRAIN] = ep->collect->governor.drain_ns,
+        [EP_METER_EVENTS] = ep->collect->governor.events,
         [EP_METER_TICKS] = counter_read(ep, EP_COUNT_SAMPLES),
         [EP_METER_HOOKS] = atomic_load_explicit(&ep_hooks_ns, memory_order_relaxed),
     };
 
     for (unsigned i = 0; i < EP_METERS; i++) {
-        uint64_t more = now[i] - ep->governor.seen[i];
+        uint64_t more = now[i] - ep->collect->governor.seen[i];
         since[i] = more >> 63 ? 0 : more; /* the estimate of hooks may fall a little */
-        ep->governor.seen[i] += since[i];
+        ep->collect->governor.seen[i] += since[i];
     }
 }
 
@@ -57,32 +57,32 @@ void ep_governor_begin(struct ep *ep)
 {
     uint64_t unused[EP_METERS];
 
-    ep->governor.since_ns = ep_port_uptime_ns();
+    ep->collect->governor.since_ns = ep_port_uptime_ns();
     meters_read(ep, unused);
-    atomic_store_explicit(&ep->governor.to_time, TIMED_LEAST, memory_order_relaxed);
+    atomic_store_explicit(&ep->timing.to_time, TIMED_LEAST, memory_order_relaxed);
     stretch_to(ep, EP_STRETCH_NONE);
 }
 
 void ep_governor_drained(struct ep *ep, unsigned events)
 {
-    ep->governor.events += events;
-    ep->governor.untimed += events;
-    if (ep->governor.untimed < TIMED_ONE_IN)
+    ep->collect->governor.events += events;
+    ep->collect->governor.untimed += events;
+    if (ep->collect->governor.untimed < TIMED_ONE_IN)
         return;
-    atomic_store_explicit(&ep->governor.to_time, ep->governor.untimed / TIMED_ONE_IN, memory_order_relaxed);
-    ep->governor.untimed %= TIMED_ONE_IN;
+    atomic_store_explicit(&ep->timing.to_time, ep->collect->governor.untimed / TIMED_ONE_IN, memory_order_relaxed);
+    ep->collect->governor.untimed %= TIMED_ONE_IN;
 }
 
 /* The costs since the last call, in 1024 ns so that products fit into 64 bits. Returns the number of timed samples. */
 static unsigned measure_costs(struct ep *ep, uint64_t slot[EP_COSTS])
 {
-    struct ep_governor *governor = &ep->governor;
-    uint64_t since[EP_METERS], timed = atomic_exchange(&governor->timed, 0);
+    struct ep_governor *governor = &ep->collect->governor;
+    uint64_t since[EP_METERS], timed = atomic_exchange(&ep->timing.timed, 0);
     unsigned times = timed & ((1u << EP_TIMED_BITS) - 1);
 
     if (times)
         governor->event_ns = (timed >> EP_TIMED_BITS) / times;
-    atomic_store_explicit(&governor->to_time, TIMED_LEAST, memory_order_relaxed);
+    atomic_store_explicit(&ep->timing.to_time, TIMED_LEAST, memory_order_relaxed);
     meters_read(ep, since);
     uint64_t handlers = since[EP_METER_EVENTS] * governor->event_ns + since[EP_METER_TICKS] * ep_port_tick_cost_ns();
     ep_count(ep, EP_COUNT_HANDLER_NS, handlers + since[EP_METER_HOOKS]);
@@ -138,7 +138,7 @@ static uint32_t stretch_wanted(const uint64_t minute[EP_COSTS], uint32_t budget_
 
 void ep_govern(struct ep *ep, bool interval_ended)
 {
-    struct ep_governor *governor = &ep->governor;
+    struct ep_governor *governor = &ep->collect->governor;
     uint64_t now = ep_port_uptime_ns(), length = now - governor->since_ns, slot[EP_COSTS];
 
     if (length < (interval_ended ? SLOT_LEAST_NS : SLOT_MOST_NS))

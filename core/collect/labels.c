@@ -11,8 +11,8 @@
 unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key)
 {
     static const struct ep_label_key none;
-    bool given_up = ep->detail >= EP_DETAIL_CONTEXTS && memcmp(key, &none, sizeof none) != 0;
-    const int found = given_up ? -ENOSPC : ep_labels_find(&ep->labels, key);
+    bool given_up = ep->collect->detail >= EP_DETAIL_CONTEXTS && memcmp(key, &none, sizeof none) != 0;
+    const int found = given_up ? -ENOSPC : ep_labels_find(&ep->collect->labels, key);
 
     if (found < 0)
         ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
@@ -21,7 +21,7 @@ unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key)
 
 uint16_t ep_label_thread(struct ep *ep, uint32_t tid)
 {
-    struct ep_labels *labels = &ep->labels;
+    struct ep_labels *labels = &ep->collect->labels;
 
     for (unsigned i = 0; i < labels->names; i++)
         if (labels->name[i].tid == tid)
@@ -35,6 +35,6 @@ uint16_t ep_label_thread(struct ep *ep, uint32_t tid)
 
 void ep_labels_clear(struct ep *ep)
 {
-    ep->labels.count = 1;
-    ep->labels.names = 0;
+    ep->collect->labels.count = 1;
+    ep->collect->labels.names = 0;
 }

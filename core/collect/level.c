@@ -34,7 +34,7 @@ static uint32_t period_of_rate(uint32_t rate_hz)
 
 static uint32_t stretched(const struct ep *ep, uint32_t base)
 {
-    uint64_t period = (uint64_t)base * ep->governor.stretch / EP_STRETCH_NONE;
+    uint64_t period = (uint64_t)base * ep->collect->governor.stretch / EP_STRETCH_NONE;
 
     return period < UINT32_MAX ? (uint32_t)period : UINT32_MAX;
 }
@@ -51,7 +51,7 @@ static void periods_store(struct ep *ep, uint32_t kinds)
     ep_level_periods(ep);
     ep->period_applied_ns = stretched(ep, atomic_load(&ep->period_ns));
     atomic_store(&ep_hook_periods[EP_KIND_CPU], ep->period_applied_ns);
-    ep->timers_ns = kinds & EP_KIND_BIT(EP_KIND_CPU) ? ep->period_applied_ns : 0;
+    ep->collect->timers_ns = kinds & EP_KIND_BIT(EP_KIND_CPU) ? ep->period_applied_ns : 0;
 }
 
 uint32_t ep_level_kinds(enum ep_level level)
@@ -68,9 +68,9 @@ void ep_level_begin(struct ep *ep)
     atomic_store(&ep->period_ns, period_of_rate(config->rate_hz ? config->rate_hz : level->rate_hz));
     ep_governor_begin(ep);
     ep_rates_begin(ep);
-    ep->kinds = config->kinds ? config->kinds : level->kinds;
-    periods_store(ep, ep->kinds);
-    atomic_store(&ep_hook_kinds, ep->kinds | ep_history_kinds << EP_HISTORY_SHIFT);
+    ep->collect->kinds = config->kinds ? config->kinds : level->kinds;
+    periods_store(ep, ep->collect->kinds);
+    atomic_store(&ep_hook_kinds, ep->collect->kinds | ep_history_kinds << EP_HISTORY_SHIFT);
 }
 
 void ep_level_end(void)
@@ -80,20 +80,20 @@ void ep_level_end(void)
 
 void ep_level_apply(struct ep *ep)
 {
-    uint32_t before = ep->timers_ns, kinds = atomic_load(&ep_hook_kinds) & EP_KINDS_ALL;
-    const struct ep_applied applied = {kinds, atomic_load(&ep->period_ns), ep->governor.stretch};
+    uint32_t before = ep->collect->timers_ns, kinds = atomic_load(&ep_hook_kinds) & EP_KINDS_ALL;
+    const struct ep_applied applied = {kinds, atomic_load(&ep->period_ns), ep->collect->governor.stretch};
 
-    if (memcmp(&applied, &ep->applied, sizeof applied) == 0)
+    if (memcmp(&applied, &ep->collect->applied, sizeof applied) == 0)
         return;
-    ep->applied = applied;
-    if (kinds && kinds != ep->kinds) { /* 0: stopping; records in the ring still count */
-        ep->kinds = kinds;
+    ep->collect->applied = applied;
+    if (kinds && kinds != ep->collect->kinds) { /* 0: stopping; records in the ring still count */
+        ep->collect->kinds = kinds;
         EP_EACH_FEATURE (at, kinds_changed)
             at.feature->kinds_changed(ep);
     }
     periods_store(ep, kinds);
-    if (ep->timers_ns != before)
-        ep_port_sampling_period(ep->timers_ns);
+    if (ep->collect->timers_ns != before)
+        ep_port_sampling_period(ep->collect->timers_ns);
 }
 
 static void notify_collect(struct ep *ep)

@@ -68,14 +68,14 @@ static unsigned stream_limit(const struct ep *ep, unsigned stream)
     unsigned sum = 0;
 
     for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        if (stream_of((enum ep_kind)kind) == stream && ep->kinds & EP_KIND_BIT(kind))
+        if (stream_of((enum ep_kind)kind) == stream && ep->collect->kinds & EP_KIND_BIT(kind))
             sum += ep_rates_limit(ep, (enum ep_kind)kind);
     return sum ? sum : stream == EP_RATE_ALLOC ? 1 : LIMIT_HISTORY;
 }
 
 static uint32_t distance_most(const struct ep *ep, unsigned stream)
 {
-    bool live = stream == EP_RATE_ALLOC && ep->kinds & EP_KIND_BIT(EP_KIND_LIVE);
+    bool live = stream == EP_RATE_ALLOC && ep->collect->kinds & EP_KIND_BIT(EP_KIND_LIVE);
 
     return live ? LIVE_DISTANCE : streams[stream].most;
 }
@@ -86,28 +86,28 @@ uint32_t ep_rates_distance(const struct ep *ep, enum ep_kind kind)
 
     if (stream == EP_RATES)
         return 1;
-    uint32_t distance = ep->rates.rate[stream].distance, most = distance_most(ep, stream);
+    uint32_t distance = ep->collect->rate[stream].distance, most = distance_most(ep, stream);
     return distance < most ? distance : most;
 }
 
 void ep_rates_begin(struct ep *ep)
 {
     for (unsigned i = 0; i < EP_RATES; i++)
-        ep->rates.rate[i] = (struct ep_rate){.distance = streams[i].nominal, .since_ns = ep_port_uptime_ns()};
+        ep->collect->rate[i] = (struct ep_rate){.distance = streams[i].nominal, .since_ns = ep_port_uptime_ns()};
 }
 
 static void set_distance(struct ep *ep, unsigned stream, uint32_t distance)
 {
-    if (ep->rates.rate[stream].distance == distance)
+    if (ep->collect->rate[stream].distance == distance)
         return;
-    ep->rates.rate[stream].distance = distance;
+    ep->collect->rate[stream].distance = distance;
     ep_level_periods(ep);
 }
 
 /* The distance that would have kept the limit since the window began. */
 static uint32_t distance_wanted(const struct ep *ep, unsigned stream)
 {
-    const struct ep_rate *rate = &ep->rates.rate[stream];
+    const struct ep_rate *rate = &ep->collect->rate[stream];
     uint64_t ms = (ep_port_uptime_ns() - rate->since_ns) / MS + 1;
     uint64_t wanted = rate->volume * 1000 / ms / stream_limit(ep, stream);
     uint32_t least = streams[stream].nominal, most = distance_most(ep, stream);
@@ -119,7 +119,7 @@ static uint32_t distance_wanted(const struct ep *ep, unsigned stream)
  * were taken with the old distance are not counted again. */
 static void check_burst(struct ep *ep, unsigned stream)
 {
-    uint32_t distance = ep->rates.rate[stream].distance, wanted = distance_wanted(ep, stream);
+    uint32_t distance = ep->collect->rate[stream].distance, wanted = distance_wanted(ep, stream);
 
     if (wanted / 3 > distance / 2) /* chance makes smaller differences */
         set_distance(ep, stream, wanted / 2 > distance ? 2 * distance : wanted);
@@ -132,7 +132,7 @@ void ep_rates_note(struct ep *ep, enum ep_kind kind, uint64_t value)
     /* The distance has no effect on waits that are recorded individually. */
     if (stream == EP_RATES || ep->config.flags & EP_ALL_EVENTS || (stream == EP_RATE_WAIT && value > EP_WAIT_OPEN_NS))
         return;
-    struct ep_rate *rate = &ep->rates.rate[stream];
+    struct ep_rate *rate = &ep->collect->rate[stream];
     rate->volume += value;
     if (++rate->events < rate->check_at)
         return;
@@ -145,7 +145,7 @@ void ep_rates_note(struct ep *ep, enum ep_kind kind, uint64_t value)
 /* The window has ended. */
 static void settle_rate(struct ep *ep, unsigned stream, uint64_t seconds)
 {
-    struct ep_rate *rate = &ep->rates.rate[stream];
+    struct ep_rate *rate = &ep->collect->rate[stream];
     uint32_t distance = rate->distance, wanted = distance_wanted(ep, stream);
 
     if (wanted > distance)
@@ -162,7 +162,7 @@ void ep_rates_round(struct ep *ep)
     uint64_t now = ep_port_uptime_ns();
 
     for (unsigned i = 0; i < EP_RATES; i++) {
-        struct ep_rate *rate = &ep->rates.rate[i];
+        struct ep_rate *rate = &ep->collect->rate[i];
         uint64_t length = now - rate->since_ns;
         if (length < (rate->events < stream_limit(ep, i) ? WINDOW_MOST_NS : WINDOW_NS))
             continue;

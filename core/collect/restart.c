@@ -24,13 +24,14 @@ static void queue_drop(struct ep *ep)
 {
     const struct ep_box_header *header;
 
-    while (!ep->restart.optional && (header = ep_outbox_peek(&ep->outbox)) != NULL &&
-           header->segment == ep->restart.of) {
+    while (!ep->deliver->restart.optional && (header = ep_outbox_peek(&ep->deliver->outbox)) != NULL &&
+           header->segment == ep->deliver->restart.of) {
         ep_lose(ep, EP_LOSS_SEGMENT, header->samples, header->cpu_ns - header->lost_ns);
-        (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SEGMENT], header->cpu_ns);
-        ep_outbox_pop(&ep->outbox);
+        (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[EP_SHOWN_SEGMENT], header->cpu_ns);
+        ep_outbox_pop(&ep->deliver->outbox);
     }
-    if ((ep->segment == ep->restart.of && !ep->restart.optional) || ep->segment == ep->restart.as)
+    if ((ep->collect->segment == ep->deliver->restart.of && !ep->deliver->restart.optional) ||
+        ep->collect->segment == ep->deliver->restart.as)
         ep_segment_begin(ep);
 }
 
@@ -38,31 +39,31 @@ static void queue_drop(struct ep *ep)
 static enum ep_restart_state part_encode(struct ep *ep)
 {
     static const struct ep_labels no_contexts = {.count = 1};
-    unsigned at = ep->restart.at, nodes = ep->nodes_declared;
+    unsigned at = ep->deliver->restart.at, nodes = ep->collect->nodes_declared;
     struct ep_encoding encoding = {
-        .tree = &ep->tree,
+        .tree = &ep->collect->tree,
         .labels = &no_contexts,
         .table = &ep->unwinder.modules,
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
         .tags = &ep->tags,
-        .tags_again = ep->tags_declared,
-        .segment = ep->segment,
-        .sequence = ep->sequence,
+        .tags_again = ep->collect->tags_declared,
+        .segment = ep->collect->segment,
+        .sequence = ep->collect->sequence,
         .nodes_declared = at < nodes ? at : nodes,
         .tags_begin = at < nodes ? 0 : at - nodes,
         .more = true,
     };
 
-    encoding.size = ep_outbox_room(&ep->outbox, &encoding.data);
-    if (encoding.size > ep->message_bytes)
-        encoding.size = ep->message_bytes;
+    encoding.size = ep_outbox_room(&ep->deliver->outbox, &encoding.data);
+    if (encoding.size > ep->deliver->message_bytes)
+        encoding.size = ep->deliver->message_bytes;
     for (unsigned limit = nodes + EP_TAG_SETS + 1; limit > at; limit = at + (limit - at) / 2) {
         encoding.limit = limit < nodes ? limit : nodes;
         encoding.tags_end = limit - encoding.limit;
         int32_t size = ep_encode_compact(ep, &encoding);
         if (size > 0) {
-            ep->restart.at = limit;
-            ep->restart.part = ep_message_put(ep, &encoding, (uint32_t)size, true);
+            ep->deliver->restart.at = limit;
+            ep->deliver->restart.part = ep_message_put(ep, &encoding, (uint32_t)size, true);
             return EP_RESTART_PART;
         }
     }
@@ -100,58 +101,59 @@ static bool message_rename(struct ep *ep, struct ep_box_header *header)
         uint8_t *tag = at++;
         unsigned field = *tag >> 3, type = *tag & 7;
         for (unsigned i = 0; field == SEGMENT && i < 8; i++)
-            at[i] = (uint8_t)(ep->segment >> 8 * i);
-        if (field == SEQUENCE && !number_replace(at, ep->sequence))
+            at[i] = (uint8_t)(ep->collect->segment >> 8 * i);
+        if (field == SEQUENCE && !number_replace(at, ep->collect->sequence))
             return false;
         if (ADDED >> field & 1)
             *tag = SKIPPED << 3 | 2;
         at = type == 1 ? at + 8 : number_read(at, &value);
         at += type == 2 ? value : 0;
     }
-    header->segment = ep->segment;
-    header->sequence = ep->sequence++;
+    header->segment = ep->collect->segment;
+    header->sequence = ep->collect->sequence++;
     return true;
 }
 
 /* Messages whose sequence has not enough digits keep their segment; the receiver will not know it. */
 static void queue_rename(struct ep *ep)
 {
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
 
-    while (header && header->segment == ep->restart.of &&
-           message_rename(ep, (void *)(ep->outbox.memory + ((const uint8_t *)header - ep->outbox.memory))))
-        header = ep_outbox_after(&ep->outbox, header);
+    while (header && header->segment == ep->deliver->restart.of &&
+           message_rename(
+               ep, (void *)(ep->deliver->outbox.memory + ((const uint8_t *)header - ep->deliver->outbox.memory))))
+        header = ep_outbox_after(&ep->deliver->outbox, header);
 }
 
 /* Begins a new segment if the queue is the end of the current one, so the tree has its nodes. */
 static bool restart_begin(struct ep *ep)
 {
-    const struct ep_box_header *first = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *first = ep_outbox_peek(&ep->deliver->outbox);
 
-    if (!first || first->segment != ep->restart.of || ep->segment != ep->restart.of)
+    if (!first || first->segment != ep->deliver->restart.of || ep->collect->segment != ep->deliver->restart.of)
         return false;
     ep_segment_rename(ep);
-    ep->restart.as = ep->segment;
-    ep->restart.at = 1;
+    ep->deliver->restart.as = ep->collect->segment;
+    ep->deliver->restart.at = 1;
     return true;
 }
 
 void ep_restart_round(struct ep *ep)
 {
-    struct ep_restart *restart = &ep->restart;
+    struct ep_restart *restart = &ep->deliver->restart;
     unsigned state = atomic_load(&restart->state);
 
     if (state == EP_RESTART_NONE || state == EP_RESTART_PART)
         return;
-    ep_outbox_let(&ep->outbox);
-    if ((state == EP_RESTART_ASKED && !restart_begin(ep)) || ep->segment != restart->as)
+    ep_outbox_let(&ep->deliver->outbox);
+    if ((state == EP_RESTART_ASKED && !restart_begin(ep)) || ep->collect->segment != restart->as)
         state = EP_RESTART_FAILED;
-    else if (state == EP_RESTART_SENT && restart->at > ep->nodes_declared + EP_TAG_SETS)
+    else if (state == EP_RESTART_SENT && restart->at > ep->collect->nodes_declared + EP_TAG_SETS)
         queue_rename(ep), state = EP_RESTART_NONE;
     else if (state != EP_RESTART_FAILED)
         state = part_encode(ep);
     if (state == EP_RESTART_FAILED)
         queue_drop(ep), state = EP_RESTART_NONE;
     atomic_store(&restart->state, state);
-    ep_port_wake(&ep->deliver_event);
+    ep_port_wake(&ep->deliver->event);
 }

@@ -16,14 +16,15 @@
 
 static bool is_low(const struct ep *ep)
 {
-    const struct ep_labels *contexts = &ep->labels;
+    const struct ep_labels *contexts = &ep->collect->labels;
 
-    return ep_tree_is_low(&ep->tree) || contexts->count + contexts->capacity / 8 + CONTEXTS_SPARE > contexts->capacity;
+    return ep_tree_is_low(&ep->collect->tree) ||
+           contexts->count + contexts->capacity / 8 + CONTEXTS_SPARE > contexts->capacity;
 }
 
 static bool has_contexts(const struct ep *ep)
 {
-    return ep->detail == EP_DETAIL_ALL && ep->labels.count > 1;
+    return ep->collect->detail == EP_DETAIL_ALL && ep->collect->labels.count > 1;
 }
 
 static bool may_send(const struct ep *ep)
@@ -61,26 +62,26 @@ unsigned ep_collect_mark(struct ep *ep)
     unsigned marked;
 
     do {
-        ep_tree_unmark(&ep->tree);
+        ep_tree_unmark(&ep->collect->tree);
         marked = 0;
         EP_EACH_FEATURE (at, tree_mark)
-            marked += at.feature->tree_mark(&ep->tree);
-    } while (marked > ep->tree.node_capacity / 2 && features_thin());
+            marked += at.feature->tree_mark(&ep->collect->tree);
+    } while (marked > ep->collect->tree.node_capacity / 2 && features_thin());
     return marked;
 }
 
 static void fold(struct ep *ep, unsigned depth)
 {
-    struct ep_fold what = {.labels = ep->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
+    struct ep_fold what = {.labels = ep->collect->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
 
-    if (ep->detail >= EP_DETAIL_ADDRESSES)
+    if (ep->collect->detail >= EP_DETAIL_ADDRESSES)
         what.frame = function_of, what.argument = ep;
     (void)ep_collect_mark(ep);
-    ep_tree_fold(&ep->tree, &what);
+    ep_tree_fold(&ep->collect->tree, &what);
     EP_EACH_FEATURE (at, tree_moved)
-        at.feature->tree_moved(&ep->tree);
-    ep_tree_folded(&ep->tree, &what);
-    ep->path.depth = 0;
+        at.feature->tree_moved(&ep->collect->tree);
+    ep_tree_folded(&ep->collect->tree, &what);
+    ep->collect->path.depth = 0;
     ep_labels_clear(ep);
     ep_segment_begin(ep); /* ids of nodes have changed */
 }
@@ -88,17 +89,17 @@ static void fold(struct ep *ep, unsigned depth)
 /* Takes the next step. False: there is none. */
 static bool degrade(struct ep *ep)
 {
-    if (ep->detail < EP_DETAIL_FRAMES)
-        ep->detail++;
-    if (ep->detail == EP_DETAIL_FRAMES) {
-        if (ep->depth_limit == 1)
+    if (ep->collect->detail < EP_DETAIL_FRAMES)
+        ep->collect->detail++;
+    if (ep->collect->detail == EP_DETAIL_FRAMES) {
+        if (ep->collect->depth_limit == 1)
             return false;
-        ep->depth_limit -= (ep->depth_limit + 3) / 4;
-        fold(ep, ep->depth_limit);
+        ep->collect->depth_limit -= (ep->collect->depth_limit + 3) / 4;
+        fold(ep, ep->collect->depth_limit);
     } else {
         fold(ep, 0);
     }
-    ep_count(ep, EP_COUNT_DEGRADED + ep->detail - 1, 1);
+    ep_count(ep, EP_COUNT_DEGRADED + ep->collect->detail - 1, 1);
     return true;
 }
 
@@ -106,12 +107,12 @@ void ep_make_room(struct ep *ep)
 {
     if (!is_low(ep))
         return;
-    if (!ep->transport)
+    if (!ep->deliver->transport)
         ep_collect_discard(ep);
     else if (may_send(ep))
         ep_collect_early(ep);
-    if (ep->labels.count + CONTEXTS_SPARE > ep->labels.capacity && has_contexts(ep))
+    if (ep->collect->labels.count + CONTEXTS_SPARE > ep->collect->labels.capacity && has_contexts(ep))
         (void)degrade(ep);
-    while (ep_tree_is_full(&ep->tree) && degrade(ep)) {
+    while (ep_tree_is_full(&ep->collect->tree) && degrade(ep)) {
     }
 }

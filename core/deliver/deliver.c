@@ -23,12 +23,12 @@ void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns)
 
 static int memory_round(struct ep *ep, uint64_t deadline_ns)
 {
-    const struct ep_deliver_until until = {&ep->send_deadline, &ep->stop_deadline_ns};
+    const struct ep_deliver_until until = {&ep->deliver->send_deadline, &ep->deliver->stop_deadline_ns};
     const struct ep_box_header *header;
 
     while ((header = ep_deliver_next(ep)) != NULL) {
         uint64_t now = ep_port_uptime_ns();
-        if (now < ep->retry_at_ns)
+        if (now < ep->deliver->retry_at_ns)
             return -EAGAIN;
         if (now >= deadline_ns)
             return -ETIMEDOUT;
@@ -46,17 +46,17 @@ int ep_deliver_round(struct ep *ep, uint64_t deadline_ns)
     if (ep_feature_next(&instead, offsetof(struct ep_feature, deliver)))
         return instead.feature->deliver(ep, deadline_ns);
     int error = memory_round(ep, deadline_ns);
-    ep->deliver_due_ns = ep->retry_at_ns;
+    ep->deliver->due_ns = ep->deliver->retry_at_ns;
     return error;
 }
 
 /* The time until the next round; 0: the thread must end. */
 static uint64_t pause_before_next(struct ep *ep, int error)
 {
-    uint64_t now = ep_port_uptime_ns(), stop = atomic_load(&ep->stop_deadline_ns);
-    const uint64_t due = ep->deliver_due_ns;
+    uint64_t now = ep_port_uptime_ns(), stop = atomic_load(&ep->deliver->stop_deadline_ns);
+    const uint64_t due = ep->deliver->due_ns;
 
-    if (stop && ((error == 0 && atomic_load(&ep->collected) && ep_outbox_empty(&ep->outbox)) || now >= stop))
+    if (stop && ((error == 0 && atomic_load(&ep->collected) && ep_outbox_empty(&ep->deliver->outbox)) || now >= stop))
         return 0;
     uint64_t pause = error == 0 || error == -EINPROGRESS ? EP_FOREVER_NS : due > now ? due - now : 1;
     return stop && stop - now < pause ? stop - now : pause;
@@ -67,18 +67,18 @@ static void deliver_loop(struct ep *ep)
     bool ending = false;
 
     for (;;) {
-        unsigned seen = atomic_load(&ep->deliver_event.value);
-        uint64_t stop = atomic_load(&ep->stop_deadline_ns);
+        unsigned seen = atomic_load(&ep->deliver->event.value);
+        uint64_t stop = atomic_load(&ep->deliver->stop_deadline_ns);
         if (stop && !ending) {
             ending = true;
-            ep->retry_at_ns = 0;
+            ep->deliver->retry_at_ns = 0;
         }
         int error = ep_deliver_round(ep, stop ? stop : UINT64_MAX);
         atomic_store_explicit(&ep->counter[EP_COUNT_DELIVER_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
         uint64_t pause = pause_before_next(ep, error);
         if (pause == 0)
             return;
-        ep_port_wait(&ep->deliver_event, seen, pause);
+        ep_port_wait(&ep->deliver->event, seen, pause);
         ep_count(ep, EP_COUNT_WAKEUPS, 1);
     }
 }

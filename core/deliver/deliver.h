@@ -7,6 +7,7 @@
 #ifndef EP_DELIVER_H
 #define EP_DELIVER_H
 
+#include "core/deliver/state.h"
 #include "core/sample/feature.h"
 #include "core/sample/profiler.h"
 
@@ -26,7 +27,7 @@ void ep_deliver_thread(void);
 void ep_deadline_shrink(struct ep_deadline *deadline, uint64_t at_ns);
 
 /* Delivers messages until deadline_ns (uptime). Returns 0 if nothing is left to do, else a negative errno value, and
- * ep->deliver_due_ns is the time of the next round.
+ * ep->deliver->due_ns is the time of the next round.
  * Context: deliver. */
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns);
 

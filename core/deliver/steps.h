@@ -24,7 +24,7 @@
 /* Removes the outbox's oldest message, and wakes the collect thread if it waits for room. */
 static inline void ep_deliver_popped(struct ep *ep)
 {
-    ep_outbox_pop(&ep->outbox);
+    ep_outbox_pop(&ep->deliver->outbox);
     if (atomic_load(&ep->encode_pending) || atomic_load(&ep->stopping))
         ep_port_wake(&ep->collect_event);
 }
@@ -33,14 +33,14 @@ static inline void ep_deliver_dropped(struct ep *ep, const struct ep_box_header 
                                       enum ep_shown shown)
 {
     ep_lose(ep, reason, header->samples, header->cpu_ns - header->lost_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[shown], header->cpu_ns);
+    (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[shown], header->cpu_ns);
     ep_deliver_popped(ep);
 }
 
 /* Lets the collect thread work on the queue's segment. Until it is done the outbox belongs to it. */
 static inline void ep_deliver_restart(struct ep *ep, enum ep_restart_state state)
 {
-    atomic_store(&ep->restart.state, state);
+    atomic_store(&ep->deliver->restart.state, state);
     ep_port_wake(&ep->collect_event);
 }
 
@@ -48,15 +48,17 @@ static inline void ep_deliver_restart(struct ep *ep, enum ep_restart_state state
  * collect thread has the outbox. */
 static inline const struct ep_box_header *ep_deliver_next(struct ep *ep)
 {
-    unsigned state = atomic_load(&ep->restart.state);
+    unsigned state = atomic_load(&ep->deliver->restart.state);
 
-    return state == EP_RESTART_NONE ? ep_outbox_peek(&ep->outbox) : state == EP_RESTART_PART ? ep->restart.part : NULL;
+    return state == EP_RESTART_NONE   ? ep_outbox_peek(&ep->deliver->outbox)
+           : state == EP_RESTART_PART ? ep->deliver->restart.part
+                                      : NULL;
 }
 
 /* The result of a round without a message to send. */
 static inline int ep_deliver_idle(struct ep *ep)
 {
-    return atomic_load(&ep->restart.state) == EP_RESTART_NONE ? 0 : -EINPROGRESS;
+    return atomic_load(&ep->deliver->restart.state) == EP_RESTART_NONE ? 0 : -EINPROGRESS;
 }
 
 static inline void ep_deliver_later(struct ep *ep, uint64_t asked_ns, uint64_t now)
@@ -64,13 +66,13 @@ static inline void ep_deliver_later(struct ep *ep, uint64_t asked_ns, uint64_t n
     uint8_t dice;
 
     ep_port_random(&dice, sizeof dice);
-    ep->backoff_ns = ep->backoff_ns ? ep->backoff_ns * 2 : EP_BACKOFF_FIRST_NS;
-    if (ep->backoff_ns > EP_BACKOFF_MOST_NS)
-        ep->backoff_ns = EP_BACKOFF_MOST_NS;
-    uint64_t pause = asked_ns ? asked_ns : ep->backoff_ns;
+    ep->deliver->backoff_ns = ep->deliver->backoff_ns ? ep->deliver->backoff_ns * 2 : EP_BACKOFF_FIRST_NS;
+    if (ep->deliver->backoff_ns > EP_BACKOFF_MOST_NS)
+        ep->deliver->backoff_ns = EP_BACKOFF_MOST_NS;
+    uint64_t pause = asked_ns ? asked_ns : ep->deliver->backoff_ns;
     if (pause > EP_ASKED_MOST_NS)
         pause = EP_ASKED_MOST_NS;
-    ep->retry_at_ns = now + pause + pause / 4 * dice / 256;
+    ep->deliver->retry_at_ns = now + pause + pause / 4 * dice / 256;
     ep_count(ep, EP_COUNT_DELIVERY_FAILURES, 1);
 }
 
@@ -86,10 +88,10 @@ static inline void ep_deliver_note(struct ep *ep, int error)
 {
     struct ep_sent sent = {.error = error, .why = ""};
 
-    if (ep->transport->answer)
-        sent.status = ep->transport->answer(ep->transport_state, &sent.why);
+    if (ep->deliver->transport->answer)
+        sent.status = ep->deliver->transport->answer(ep->deliver->transport_state, &sent.why);
     if (sent.status)
-        atomic_store_explicit(&ep->last_status, sent.status, memory_order_relaxed);
+        atomic_store_explicit(&ep->deliver->last_status, sent.status, memory_order_relaxed);
     EP_EACH_FEATURE (at, sent)
         at.feature->sent(ep, &sent);
 }
@@ -108,7 +110,7 @@ struct ep_delivery {
 /* Sets the deadline of a send that begins now. */
 static inline void ep_deliver_limit(const struct ep *ep, const struct ep_delivery *delivery, uint64_t now)
 {
-    uint64_t limit = now + EP_SEND_FIRST_NS + ep->send_more_ns;
+    uint64_t limit = now + EP_SEND_FIRST_NS + ep->deliver->send_more_ns;
 
     atomic_store(&delivery->until.send->at_ns, limit < delivery->deadline_ns ? limit : delivery->deadline_ns);
     uint64_t stop = atomic_load(delivery->until.stop);
@@ -120,23 +122,23 @@ static inline void ep_deliver_limit(const struct ep *ep, const struct ep_deliver
  * time, until answers come early again. */
 static inline void ep_deliver_patience(struct ep *ep, int error, uint64_t took_ns)
 {
-    uint64_t limit = EP_SEND_FIRST_NS + ep->send_more_ns;
+    uint64_t limit = EP_SEND_FIRST_NS + ep->deliver->send_more_ns;
 
     if (error == -ETIME)
         limit = limit < EP_SEND_MOST_NS / 2 ? limit * 2 : EP_SEND_MOST_NS;
     else if (error == 0 && took_ns < EP_SEND_FIRST_NS / 2)
         limit = EP_SEND_FIRST_NS;
-    ep->send_more_ns = limit - EP_SEND_FIRST_NS;
+    ep->deliver->send_more_ns = limit - EP_SEND_FIRST_NS;
 }
 
-/* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend, ep->retry_at_ns
- * is set. */
+/* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend,
+ * ep->deliver->retry_at_ns is set. */
 static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
     uint64_t asked_ns = 0, start = ep_port_uptime_ns();
 
     ep_deliver_limit(ep, delivery, start);
-    int error = ep->transport->send(ep->transport_state, message, delivery->until.send, &asked_ns);
+    int error = ep->deliver->transport->send(ep->deliver->transport_state, message, delivery->until.send, &asked_ns);
     ep_deliver_patience(ep, error, ep_port_uptime_ns() - start);
     if (error == -ETIME || error == -ECONNRESET)
         ep_count(ep, EP_COUNT_UNANSWERED, 1);
@@ -147,14 +149,14 @@ static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message
         ep_count(ep, EP_COUNT_DELIVERED_BYTES, message->size);
         return 0;
     }
-    atomic_store(&ep->last_error, error);
+    atomic_store(&ep->deliver->last_error, error);
     if (error != -ESTALE && error != -EBADMSG && error != -EMSGSIZE)
         ep_deliver_later(ep, asked_ns, ep_port_uptime_ns());
     return error > 0 ? -EIO : error;
 }
 
 /* Sends a message. Returns 0; 1: it is taken, and nothing was sent; -ESTALE; -EBADMSG: refused permanently; any other
- * error: retry at ep->retry_at_ns. */
+ * error: retry at ep->deliver->retry_at_ns. */
 static inline int ep_deliver_message(struct ep *ep, const struct ep_message *message,
                                      const struct ep_delivery *delivery)
 {
@@ -162,7 +164,7 @@ static inline int ep_deliver_message(struct ep *ep, const struct ep_message *mes
     int error = encoder ? encoder->send(ep, message, delivery) : ep_deliver_try(ep, message, delivery);
 
     if (error == 0)
-        ep->backoff_ns = 0;
+        ep->deliver->backoff_ns = 0;
     return error == -EMSGSIZE ? -EBADMSG : error;
 }
 
@@ -195,7 +197,7 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
     };
     int error = ep_deliver_message(ep, &message, &delivery);
 
-    if (atomic_load(&ep->restart.state) != EP_RESTART_NONE)
+    if (atomic_load(&ep->deliver->restart.state) != EP_RESTART_NONE)
         return ep_deliver_part(ep, error);
     if (error >= 0) {
         ep_deliver_popped(ep);
@@ -205,11 +207,12 @@ static inline int ep_deliver_live(struct ep *ep, const struct ep_box_header *hea
         return error;
     /* The receiver has not learned this message's part of the dictionary. */
     bool hopeless = error == -ESTALE && header->sequence == 0; /* it is complete, and refused all the same */
-    ep->restart.of = header->segment;
-    ep->restart.optional = false;
+    ep->deliver->restart.of = header->segment;
+    ep->deliver->restart.optional = false;
     if (error == -EBADMSG)
         ep_deliver_dropped(ep, header, EP_LOSS_REFUSED, EP_SHOWN_REFUSED);
-    if (!atomic_load(&ep->collected) || !ep_outbox_empty(&ep->outbox)) /* else the collect thread may have ended */
+    if (!atomic_load(&ep->collected) ||
+        !ep_outbox_empty(&ep->deliver->outbox)) /* else the collect thread may have ended */
         ep_deliver_restart(ep, hopeless ? EP_RESTART_FAILED : EP_RESTART_ASKED);
     return 0;
 }

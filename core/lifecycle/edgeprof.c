@@ -47,25 +47,25 @@ static int transport_open(struct ep *ep)
 {
     const struct ep_config *config = &ep->config;
 
-    if (!ep->transport)
+    if (!ep->deliver->transport)
         return 0;
-    ep->target = (struct ep_target){.endpoint = config->endpoint,
-                                    .service = config->service,
-                                    .tags = config->tags,
-                                    .headers = headers_of(ep),
-                                    .push = config->push};
-    if (!ep->transport->open)
+    ep->deliver->target = (struct ep_target){.endpoint = config->endpoint,
+                                             .service = config->service,
+                                             .tags = config->tags,
+                                             .headers = headers_of(ep),
+                                             .push = config->push};
+    if (!ep->deliver->transport->open)
         return 0;
-    int error = ep->transport->open(ep->transport_state, &ep->target);
-    return error ? ep_complain(error, ep->transport->name, ": cannot use the endpoint ",
+    int error = ep->deliver->transport->open(ep->deliver->transport_state, &ep->deliver->target);
+    return error ? ep_complain(error, ep->deliver->transport->name, ": cannot use the endpoint ",
                                ep_endpoint_shown(config->endpoint))
                  : 0;
 }
 
 static void transport_close(struct ep *ep)
 {
-    if (ep->transport && ep->transport->close)
-        ep->transport->close(ep->transport_state);
+    if (ep->deliver->transport && ep->deliver->transport->close)
+        ep->deliver->transport->close(ep->deliver->transport_state);
 }
 
 static void collect_end(struct ep *ep)
@@ -77,7 +77,7 @@ static void collect_end(struct ep *ep)
 
 static void deliver_end(struct ep *ep)
 {
-    ep_port_wake(&ep->deliver_event);
+    ep_port_wake(&ep->deliver->event);
     (void)ep_port_thread_join(EP_ROLE_DELIVER);
 }
 
@@ -94,15 +94,15 @@ static int threads_park(struct ep *ep)
     error = ep_port_thread_park(EP_ROLE_DELIVER, ep_deliver_thread);
     if (error) {
         atomic_store(&ep->stopping, true);
-        atomic_store(&ep->stop_deadline_ns, 1);
+        atomic_store(&ep->deliver->stop_deadline_ns, 1);
         ep_port_wake(&ep->collect_event); /* a port without parking has started it already */
         (void)ep_port_thread_join(EP_ROLE_COLLECT);
         atomic_store(&ep->stopping, false);
-        atomic_store(&ep->stop_deadline_ns, 0);
+        atomic_store(&ep->deliver->stop_deadline_ns, 0);
         return error;
     }
     /* While the threads are parked every sample is timed, because record_timed() also checks whether they are due. */
-    atomic_store_explicit(&ep->governor.to_time, EP_PARKED_SAMPLES, memory_order_relaxed);
+    atomic_store_explicit(&ep->timing.to_time, EP_PARKED_SAMPLES, memory_order_relaxed);
     ep->resume_at_ns = ep_port_uptime_ns() + (ep->interval_ns > LATEST_NS ? ep->interval_ns : LATEST_NS);
     atomic_store(&ep->parked, true);
     return 0;
@@ -117,7 +117,7 @@ static int threads_start(struct ep *ep)
         return ep_refuse(error, "cannot start the collect thread");
     error = ep_port_thread_start(EP_ROLE_DELIVER, ep_deliver_thread);
     if (error) {
-        atomic_store(&ep->stop_deadline_ns, 1);
+        atomic_store(&ep->deliver->stop_deadline_ns, 1);
         collect_end(ep);
         return ep_refuse(error, "cannot start the deliver thread");
     }
@@ -132,8 +132,9 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
 
     EP_EACH_FEATURE (at, stop)
         at.feature->stop(ep, deadline_ns);
-    atomic_store(&ep->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
-    ep_deadline_shrink(&ep->send_deadline, deadline_ns); /* must follow the store above: see struct ep_deliver_until */
+    atomic_store(&ep->deliver->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
+    ep_deadline_shrink(&ep->deliver->send_deadline,
+                       deadline_ns); /* must follow the store above: see struct ep_deliver_until */
     if (!manual(ep) && ep_threads_resume(ep) == 0) {
         collect_end(ep);
         deliver_end(ep);
@@ -143,13 +144,13 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
         (void)ep_port_thread_join(EP_ROLE_COLLECT);
         (void)ep_port_thread_join(EP_ROLE_DELIVER);
     }
-    ep->retry_at_ns = 0;
+    ep->deliver->retry_at_ns = 0;
     atomic_store(&ep->stopping, true);
     ep_collect_round(ep);
     do {
         ep_restart_round(ep);
         done = done || ep_collect_finish(ep, true);
-        error = ep->transport ? ep_deliver_round(ep, deadline_ns) : 0;
+        error = ep->deliver->transport ? ep_deliver_round(ep, deadline_ns) : 0;
     } while (error == -EINPROGRESS || (!done && !error));
 }
 
@@ -212,11 +213,12 @@ static int start_pipeline(struct ep *ep)
         error = ep_refuse(error, "cannot list the loaded modules");
     } else {
         ep_segment_begin(ep);
-        ep->interval_start_ns = ep_port_uptime_ns();
-        ep->interval_due_ns = ep->interval_start_ns + ep->interval_ns;
-        ep->depth_limit = EP_MAX_DEPTH;
-        ep_level_begin(ep);        /* from here on hooks record events */
-        period_ns = ep->timers_ns; /* read before threads_start(): afterwards it belongs to the collect thread */
+        ep->collect->interval_start_ns = ep_port_uptime_ns();
+        ep->collect->interval_due_ns = ep->collect->interval_start_ns + ep->interval_ns;
+        ep->collect->depth_limit = EP_MAX_DEPTH;
+        ep_level_begin(ep); /* from here on hooks record events */
+        period_ns =
+            ep->collect->timers_ns; /* read before threads_start(): afterwards it belongs to the collect thread */
         error = threads_start(ep);
     }
     if (!error) {
@@ -265,7 +267,7 @@ int ep_start(const struct ep_config *config)
         return error;
     EP_EACH_FEATURE (at, start)
         at.feature->start(ep);
-    ep->message_bytes = message_most();
+    ep->deliver->message_bytes = message_most();
     ep->started_ns = ep_port_uptime_ns();
     ep_labels_clear(ep);
     while (ep->run == 0)
@@ -288,14 +290,14 @@ static bool count_undelivered(struct ep *ep)
     const struct ep_box_header *header;
     struct ep_sums sums;
 
-    if (!ep->transport)
+    if (!ep->deliver->transport)
         return true;
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    ep_tree_sum(&ep->collect->tree, ep->collect->tree.nodes, &sums);
     bool clean = sums.kinds == 0;
     if (ep->config.encoder)
         ep->config.encoder->end(ep);
     ep_lose(ep, EP_LOSS_STOPPED, ep_sums_samples(&sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
-    for (; (header = ep_outbox_peek(&ep->outbox)) != NULL; ep_outbox_pop(&ep->outbox)) {
+    for (; (header = ep_outbox_peek(&ep->deliver->outbox)) != NULL; ep_outbox_pop(&ep->deliver->outbox)) {
         ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns - header->lost_ns);
         clean = false;
     }
@@ -387,7 +389,7 @@ int ep_deliver(uint32_t deadline_ms)
     if (!ep || !manual(ep))
         return -ESRCH;
     uint64_t start_ns = ep_port_thread_cpu_ns();
-    int error = ep->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
+    int error = ep->deliver->transport ? ep_deliver_round(ep, ep_port_uptime_ns() + (uint64_t)deadline_ms * MS) : 0;
     ep_count(ep, EP_COUNT_DELIVER_CPU_NS, ep_port_thread_cpu_ns() - start_ns);
     return error;
 }

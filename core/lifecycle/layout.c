@@ -1,12 +1,14 @@
 /*
  * Divides the caller's memory:
  *
- *   [struct ep: fixed tables | ring | labels, thread names | outbox | tree: entries, nodes]
+ *   [struct ep | struct ep_collect | struct ep_deliver | ring | labels, thread names | outbox | tree: entries, nodes]
  *
- * The memory behind struct ep is divided as follows. The ring gets at most a sixth (a power of two of words), the
+ * The memory behind these three is divided as follows. The ring gets at most a sixth (a power of two of words), the
  * labels a sixteenth, the outbox a quarter. The tree gets the rest.
  */
 #include "core/lifecycle/start.h"
+#include "core/collect/state.h"
+#include "core/deliver/state.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,6 +19,11 @@
 #define OUTBOX_MIN     4096
 #define OUTBOX_MAX     (64u << 20)
 #define CONTEXTS_MAX   4095u /* an entry's context has 12 bits */
+/* The places of the two threads' states behind struct ep. */
+#define ALIGNED(size) (((size) + 63) & ~(size_t)63)
+#define COLLECT_AT    ALIGNED(sizeof(struct ep))
+#define DELIVER_AT    (COLLECT_AT + ALIGNED(sizeof(struct ep_collect)))
+#define FIXED         (DELIVER_AT + ALIGNED(sizeof(struct ep_deliver)))
 /* The mirror of a converter (core/mirror) must hold the tree. */
 #define TREE_MIRRORED (EP_MIRROR_NODES * (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4))
 
@@ -32,7 +39,7 @@ static unsigned ring_words(size_t bytes)
 /* Returns the number of bytes used at `at`. Thread names come on top of `bytes`. */
 static size_t labels_carve(struct ep *ep, uint8_t *at, size_t bytes, unsigned most)
 {
-    struct ep_labels *labels = &ep->labels;
+    struct ep_labels *labels = &ep->collect->labels;
 
     labels->capacity = (unsigned)(bytes / sizeof labels->key[0]);
     if (labels->capacity > most)
@@ -49,7 +56,7 @@ int ep_layout(const struct ep_config *config, struct ep **out)
 {
     uintptr_t start = ((uintptr_t)config->memory + _Alignof(struct ep) - 1) & ~(uintptr_t)(_Alignof(struct ep) - 1);
     size_t lost = start - (uintptr_t)config->memory;
-    size_t fixed = sizeof(struct ep);
+    size_t fixed = FIXED;
 
     if (config->memory_size < lost + fixed)
         return -ENOMEM;
@@ -66,17 +73,19 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     uint8_t *at = (uint8_t *)start;
     memset(at, 0, fixed + ring);
     struct ep *ep = (struct ep *)(void *)at;
+    ep->collect = (struct ep_collect *)(void *)(at + COLLECT_AT);
+    ep->deliver = (struct ep_deliver *)(void *)(at + DELIVER_AT);
     at += fixed;
     ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
     at += ring;
     size_t labels = labels_carve(ep, at, left / 16, config->encoder ? EP_MIRROR_CONTEXTS : CONTEXTS_MAX);
     at += labels;
-    ep_outbox_init(&ep->outbox, at, outbox);
+    ep_outbox_init(&ep->deliver->outbox, at, outbox);
     at += outbox;
     size_t tree = left - ring - labels - outbox;
     if (config->encoder && tree > TREE_MIRRORED)
         tree = TREE_MIRRORED;
-    ep_tree_init(&ep->tree, at, tree);
+    ep_tree_init(&ep->collect->tree, at, tree);
     ep->memory_used = (uint32_t)(lost + fixed + left);
     *out = ep;
     return 0;

@@ -3,6 +3,7 @@
  * ep_start_error() explains every rejected configuration in one line. Environment variables: core/environment/.
  */
 #include "core/lifecycle/start.h"
+#include "core/deliver/state.h"
 #include "core/profile/encoding.h"
 #include "core/encode/encode.h"
 
@@ -121,10 +122,11 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config)
     if (error)
         return error;
     ep->interval_ns = (uint64_t)(config->interval_ms ? config->interval_ms : INTERVAL_DEFAULT) * 1000000u;
-    ep->transport = config->transport  ? config->transport
-                    : config->endpoint ? ep_transport_find(ep->config.endpoint)
-                                       : NULL;
-    if (ep->transport && ep->transport->state_size > sizeof ep->transport_state)
-        return ep_complain(-EINVAL, "transport: state larger than EP_TRANSPORT_BYTES: ", ep->transport->name, "");
+    ep->deliver->transport = config->transport  ? config->transport
+                             : config->endpoint ? ep_transport_find(ep->config.endpoint)
+                                                : NULL;
+    if (ep->deliver->transport && ep->deliver->transport->state_size > sizeof ep->deliver->transport_state)
+        return ep_complain(-EINVAL, "transport: state larger than EP_TRANSPORT_BYTES: ", ep->deliver->transport->name,
+                           "");
     return 0;
 }

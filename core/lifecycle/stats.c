@@ -57,12 +57,12 @@ static const uint16_t place[EP_COUNT_THREADS] = {
 void ep_stats_fill(struct ep *ep, struct ep_stats *stats)
 {
     *stats = (struct ep_stats){
-        .last_error = atomic_load_explicit(&ep->last_error, memory_order_relaxed),
-        .last_status = atomic_load_explicit(&ep->last_status, memory_order_relaxed),
+        .last_error = atomic_load_explicit(&ep->deliver->last_error, memory_order_relaxed),
+        .last_status = atomic_load_explicit(&ep->deliver->last_status, memory_order_relaxed),
         .threads = (uint32_t)counter_load(&ep->counter[EP_COUNT_THREADS]),
         .tree_nodes = (uint32_t)counter_load(&ep->counter[EP_COUNT_TREE_NODES]),
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
-        .tree_capacity = ep->tree.node_capacity,
+        .tree_capacity = ep->collect->tree.node_capacity,
         .memory_used = ep->memory_used,
         .budget_ppm = ep->config.budget_ppm,
         .tick_hz = ep_port_tick_hz(),

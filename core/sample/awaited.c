@@ -152,7 +152,7 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
                                                 (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
                                                 event->frame << EP_INFO_FRAME_SHIFT};
     const int result = record_timed(&args, &context, parents, from, faults);
-    if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
+    if (atomic_fetch_add_explicit(&ep->unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
     return result;

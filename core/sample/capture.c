@@ -46,7 +46,7 @@ static __attribute__((noinline)) int record_timed(const struct ep_record_args *a
 
 static inline int record_sample(const struct ep_record_args *args, const struct ep_registers *context)
 {
-    bool timed = atomic_load_explicit(&args->ep->governor.to_time, memory_order_relaxed) != 0;
+    bool timed = atomic_load_explicit(&args->ep->timing.to_time, memory_order_relaxed) != 0;
 
     return timed ? record_timed(args, context) : record(args, context);
 }
@@ -100,7 +100,7 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         skip++;
     }
     int result = record_event(ep, ep_work_of_sample(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
-    if (atomic_fetch_add_explicit(&ep->rates.unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
+    if (atomic_fetch_add_explicit(&ep->unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
     return result;

@@ -31,6 +31,8 @@ unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsig
 /* The calling thread's span or tags have changed. NULL in programs that do not publish thread contexts
  * (core/features/otel/threads.c). Context: any thread. */
 __attribute__((weak)) void ep_work_changed(const struct ep_work *work);
+/* Likewise: a set with this key was made. Context: any thread. */
+__attribute__((weak)) void ep_tag_added(const char *key, unsigned size);
 
 /* What samples and events of the calling thread show, up to `waiting`. Context: signal. */
 static inline struct ep_work *ep_work_of_sample(void)

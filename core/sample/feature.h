@@ -88,7 +88,7 @@ struct ep_feature {
     /* ---- the way out. Context: deliver ---- */
 
     /* Delivers instead of the core, until deadline_ns (uptime). Returns 0: nothing is left to do; or an error, and
-     * ep->deliver_due_ns is the time of the next round. One feature at most has this. */
+     * ep->deliver->due_ns is the time of the next round. One feature at most has this. */
     int (*deliver)(struct ep *ep, uint64_t deadline_ns);
     /* The deliver thread ends. */
     void (*deliver_end)(struct ep *ep);

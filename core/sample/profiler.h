@@ -14,16 +14,12 @@
 #include <stdint.h>
 
 #include <edgeprof/options.h>
-#include "core/profile/labels.h"
-#include "core/profile/outbox.h"
 #include "core/sample/ring.h"
 #include "core/sample/tags.h"
-#include "core/profile/tree.h"
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/hooks.h>
 #include "core/unwind/unwind.h"
 #include <edgeprof/port_calls.h>
-#include <edgeprof/transport.h>
 
 #if EP_MAX_DEPTH < 8 || EP_MAX_DEPTH > 512
 #error "EP_MAX_DEPTH must be 8..512"
@@ -107,86 +103,13 @@ struct ep_unsampled_reason {
     struct ep_unsampled_thread thread[3];
 };
 
-/* The factor by which periods are longer than the level's, in 16ths. */
-#define EP_STRETCH_NONE 16u
-#define EP_STRETCH_MOST 1024u
-
-/* Costs in 1024 ns of CPU time: of the process; of profiling, the part proportional to the number of samples, and
- * the other part; and, in 16ths, what the samples would have cost without stretch. Meters are the raw readings. */
-enum ep_meter {
-    EP_METER_PROCESS,
-    EP_METER_OWN,
-    EP_METER_DRAIN,
-    EP_METER_EVENTS,
-    EP_METER_TICKS,
-    EP_METER_HOOKS,
-    EP_METERS
-};
-enum ep_cost { EP_COST_CPU, EP_COST_SAMPLES, EP_COST_OTHER, EP_COST_DEMAND, EP_COSTS };
-
-struct ep_governor {
-    atomic_uint to_time;                /* number of next samples to be timed */
-    _Atomic uint64_t timed;             /* number of timed samples (bits 0-15) and their total ns */
-    uint32_t stretch;                   /* in 16ths; this and all below belongs to the collect thread */
-    uint64_t minute[EP_COSTS];          /* sums over about the last minute */
-    uint64_t event_ns;                  /* mean cost of a sample in the handler or hook */
-    unsigned untimed;                   /* records since to_time was last set */
-    uint64_t events, drain_ns;          /* records taken from the ring, and the CPU time for that */
-    uint64_t since_ns, seen[EP_METERS]; /* at the last measurement */
-};
-
-/* Events of kinds with a limit per second (core/collect/rates.c). */
-enum { EP_RATE_ALLOC, EP_RATE_EXCEPTION, EP_RATE_WAIT, EP_RATES };
-
-struct ep_rate {
-    uint32_t distance; /* between samples, without stretch */
-    uint32_t events;   /* in the current window; this and volume: of all events that distance has an effect on */
-    uint32_t check_at; /* the number of events that is a burst's next check; 0: not yet known */
-    uint64_t volume;
-    uint64_t since_ns; /* begin of the window */
-};
-
 /* A hook wakes the collect thread after this many events, so that a burst does not fill a large ring. */
 #define EP_EVENTS_UNSEEN 64u
 
-struct ep_rates {
-    atomic_uint unseen; /* events recorded since the ring was last drained; the others belong to the collect thread */
-    struct ep_rate rate[EP_RATES];
-};
-
-/* The outermost frames of the stack that was added last, and their nodes: the next stack often shares them. Whoever
- * changes ids of nodes or ep->detail sets depth to 0. */
-#define EP_PATH_FRAMES 32u
-struct ep_path {
-    unsigned depth;   /* 0: none */
-    unsigned end;     /* ep_record.end */
-    unsigned modules; /* number of modules: an address may belong to a new one */
-    uintptr_t pc[EP_PATH_FRAMES];
-    uint16_t node[EP_PATH_FRAMES];
-};
-
-/* What the periods were last set from. */
-struct ep_applied {
-    uint32_t kinds, period_ns, stretch;
-};
-
-/* A receiver does not know the segment of queued messages: they become a new one. Its dictionary leaves before them, in
- * parts (core/collect/restart.c). The deliver thread asks, and waits until it is done, but for sending parts. */
-enum ep_restart_state {
-    EP_RESTART_NONE,
-    EP_RESTART_ASKED,
-    EP_RESTART_PART, /* to be sent: the deliver thread's turn; all others: the collect thread's */
-    EP_RESTART_SENT,
-    EP_RESTART_FAILED, /* cannot be repaired: drop the messages */
-};
-
-struct ep_restart {
-    atomic_uint state;
-    uint64_t of;   /* segment of the queued messages */
-    bool optional; /* if it fails, the messages stay as they are */
-    uint64_t as;   /* the new one; this and the next belong to the collect thread */
-    unsigned at;   /* the dictionary's part before this is sent: nodes, then tag sets */
-    const struct ep_box_header *part;
+/* Which samples are timed, and what they took. */
+struct ep_timing {
+    atomic_uint to_time;    /* number of next samples to be timed */
+    _Atomic uint64_t timed; /* number of timed samples (bits 0-15) and their total ns */
 };
 
 struct ep {
@@ -206,57 +129,21 @@ struct ep {
     atomic_bool cut_seen;    /* by a handler: perhaps the code of a new module */
     atomic_bool parked;      /* the two threads are not started yet */
     atomic_bool threads_run; /* they were started: their end can be waited for */
-    struct ep_governor governor;
-    struct ep_rates rates;
+    struct ep_timing timing;
+    atomic_uint unseen;       /* events recorded since the ring was last drained */
     atomic_uint lost_samples; /* samples lost since the last round because the ring was full */
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
     _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
 
-    /* collect */
+    /* the two threads, and what one has to know of the other */
     struct ep_event collect_event;
-    uint64_t frames, misses; /* not yet counted as rule hits: frames - misses */
-    struct ep_tree tree;
-    struct ep_labels labels;
-    uint64_t interval_start_ns, interval_due_ns; /* start: of what is in the tree */
-    uint64_t next_scan_ns, scan_pause_ns;
-    unsigned detail, depth_limit; /* enum ep_detail, and of stacks; until the interval is encoded */
-    bool interval_open;           /* for a converter: what is encoded now is not the interval's end */
-    bool interval_promised;       /* likewise, what was encoded last */
-    uint32_t period_applied_ns;   /* of CPU samples */
-    uint32_t timers_ns;           /* period of the port's timers; 0: no CPU samples */
-    struct ep_applied applied;
-    uint32_t kinds; /* enabled kinds; equals ep_hook_kinds until stop */
-    int64_t rest_balance_ns;
-    uint64_t segment;
-    uint32_t sequence;
-    uint32_t message_bytes;  /* the largest message that delivery takes */
-    unsigned nodes_declared; /* tree nodes already sent in this segment */
-    unsigned module_hint;
-    struct ep_path path;
+    struct ep_collect *collect;             /* core/collect/state.h */
+    struct ep_deliver *deliver;             /* core/deliver/state.h */
+    uint32_t period_applied_ns;             /* of CPU samples; written by the collect thread */
     atomic_bool encode_pending;             /* the interval has ended, but the outbox had no room */
     atomic_bool flush, stopping, collected; /* collected: stopping, and no message will follow */
-    _Atomic uint64_t stale_segment;         /* must not go on; 0: none. Set by the deliver thread */
     uint64_t resume_at_ns;                  /* uptime; parked threads start then at the latest */
-
-    /* between them */
-    struct ep_outbox outbox;
-    struct ep_restart restart;
-    _Atomic uint64_t lost_shown_ns[EP_SHOWN]; /* to be added to the next profile */
-
-    /* deliver */
-    struct ep_event deliver_event;
-    const struct ep_transport *transport;
-    struct ep_target target;
-    uint64_t backoff_ns, send_more_ns; /* send_more_ns: what a send may take beyond EP_SEND_FIRST_NS */
-    _Atomic uint64_t retry_at_ns;      /* reset by ep_stop() */
-    uint64_t deliver_due_ns;           /* time of the next round after an error */
-    _Atomic uint64_t stop_deadline_ns; /* 0: not stopping */
-    _Atomic uint64_t
-        stop_send_ns; /* with a spool, while stopping: no sending after this; stored before stop_deadline_ns */
-    struct ep_deadline send_deadline; /* of the message being sent */
-    atomic_int last_error;
-    atomic_uint last_status; /* of HTTP */
 
     _Atomic uint64_t counter[EP_COUNTERS];
     _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
@@ -268,8 +155,6 @@ struct ep {
     struct ep_unwinder unwinder;
     struct ep_tags tags;
     struct ep_waiter waiter[EP_MAX_THREADS];
-    uint32_t tags_declared[EP_TAG_SETS / 32 + 1]; /* tag sets already sent in this segment */
-    _Alignas(8) uint8_t transport_state[EP_TRANSPORT_BYTES];
     _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 };
 

@@ -11,6 +11,7 @@
 #ifndef EP_SAMPLE_RECORD_H
 #define EP_SAMPLE_RECORD_H
 
+#include "core/profile/labels.h"
 #include "core/sample/capture.h"
 
 #include <errno.h>

@@ -192,7 +192,7 @@ static unsigned set_add(struct ep *ep, unsigned set, const char *key_text, unsig
     return id;
 }
 
-uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
+static uint32_t tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
 {
     struct ep *ep = ep_hold();
 
@@ -201,6 +201,15 @@ uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const cha
     unsigned id = set_add(ep, set <= EP_TAG_SETS ? set : 0, key, key_size, value, value_size);
     ep_release();
     return id ? id : set;
+}
+
+uint32_t ep_tags_add(uint32_t set, const char *key, unsigned key_size, const char *value, unsigned value_size)
+{
+    const uint32_t result = tags_add(set, key, key_size, value, value_size);
+
+    if (ep_tag_added && result != set)
+        ep_tag_added(key, key_size);
+    return result;
 }
 
 unsigned ep_tags_copy(struct ep_tags *tags, unsigned set, const char *key, unsigned key_size, const char *value,

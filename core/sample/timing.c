@@ -13,18 +13,18 @@ _Atomic uint64_t ep_hooks_ns;
 /* Not exact: two threads that race time one sample more. */
 __attribute__((noinline)) uint64_t ep_timing_begin(struct ep *ep, uint32_t *faults)
 {
-    unsigned left = atomic_load_explicit(&ep->governor.to_time, memory_order_relaxed);
+    unsigned left = atomic_load_explicit(&ep->timing.to_time, memory_order_relaxed);
 
     if (left == 0)
         return 0;
-    atomic_store_explicit(&ep->governor.to_time, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&ep->timing.to_time, left - 1, memory_order_relaxed);
     *faults = ep_port_thread_faults();
     return ep_port_thread_cpu_ns();
 }
 
 __attribute__((noinline)) void ep_timing_end(struct ep *ep, uint64_t start_ns, uint32_t faults)
 {
-    (void)atomic_fetch_add_explicit(&ep->governor.timed, ((ep_port_thread_cpu_ns() - start_ns) << EP_TIMED_BITS) + 1,
+    (void)atomic_fetch_add_explicit(&ep->timing.timed, ((ep_port_thread_cpu_ns() - start_ns) << EP_TIMED_BITS) + 1,
                                     memory_order_relaxed);
     faults = ep_port_thread_faults() - faults;
     (void)atomic_fetch_add_explicit(&ep->counter[EP_COUNT_TIMED], 1, memory_order_relaxed);

@@ -10,6 +10,7 @@
  *   ep_deliver_try -> crash_send -> the program's transport -> record_free, missed_free
  */
 #include "core/features/crash/crash.h"
+#include "core/deliver/state.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,15 +126,15 @@ static uint64_t message_put(struct ep *ep, const struct ep_crash_view *view)
 {
     struct ep_box_header header = {.end_ns = ep_port_uptime_ns(), .end_unix_ns = ep_port_unix_ns()};
     uint8_t *bytes;
-    uint32_t room = ep_outbox_room(&ep->outbox, &bytes);
+    uint32_t room = ep_outbox_room(&ep->deliver->outbox, &bytes);
 
-    if (room > ep->message_bytes)
-        room = ep->message_bytes;
+    if (room > ep->deliver->message_bytes)
+        room = ep->deliver->message_bytes;
     header.start_unix_ns = header.end_unix_ns;
     header.size = room ? ep_crash_message(ep, view, &crash.missed, bytes, room, &header.segment) : 0;
     if (header.size == 0)
         return 0;
-    (void)ep_outbox_put(&ep->outbox, &header, false);
+    (void)ep_outbox_put(&ep->deliver->outbox, &header, false);
     return header.segment;
 }
 

@@ -1,6 +1,8 @@
 /*
  * The message about a crash: a segment of its own with the modules and nodes of its stacks.
  */
+#include <edgeprof/transport.h>
+
 #include "core/features/crash/crash.h"
 #include "core/encode/write.h"
 

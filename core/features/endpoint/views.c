@@ -128,12 +128,13 @@ static uint16_t thread_of(struct ep_labels *labels, const struct ep_thread_name 
 
 static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labels *labels)
 {
-    const struct ep_label_key *known = &ep->labels.key[context];
+    const struct ep_label_key *known = &ep->collect->labels.key[context];
 
     if (!context)
         return 0;
     const struct ep_label_key key = {
-        .tags = known->tags, .thread = known->thread ? thread_of(labels, &ep->labels.name[known->thread - 1]) : 0};
+        .tags = known->tags,
+        .thread = known->thread ? thread_of(labels, &ep->collect->labels.name[known->thread - 1]) : 0};
     const int found = ep_labels_find(labels, &key);
     atomic_fetch_add(&pull.losses.unlabelled, found < 0);
     return found < 0 ? 0 : (unsigned)found;
@@ -142,7 +143,7 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labe
 static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
                       uint32_t count, uint64_t value)
 {
-    struct ep_entry *entry = ep_tree_entry(&store->tree, stack_copy(&ep->tree, node, &store->tree), kind,
+    struct ep_entry *entry = ep_tree_entry(&store->tree, stack_copy(&ep->collect->tree, node, &store->tree), kind,
                                            context_of(ep, context, &store->labels));
 
     if (!entry) {
@@ -157,7 +158,7 @@ static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep
 
 static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
 {
-    uint32_t frame = ep->tree.node[node].frame;
+    uint32_t frame = ep->collect->tree.node[node].frame;
 
     if (frame == EP_FRAME_LOST_REFUSED || frame == EP_FRAME_LOST_SEGMENT) /* they were not lost for the pull endpoint */
         return false;
@@ -247,7 +248,7 @@ static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
 /* Copies the current gauges into `total`, replacing the old ones. */
 static void gauges_take(struct ep *ep)
 {
-    const struct ep_tree *tree = &ep->tree;
+    const struct ep_tree *tree = &ep->collect->tree;
 
     ep_collect_gauges(ep);
     ep_tree_zero_entries(&pull.total.tree, pull.total.tree.nodes, GAUGES);

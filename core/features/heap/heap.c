@@ -23,10 +23,11 @@ static void heap_gauges(struct ep *ep)
     struct ep_heap_part part[EP_HEAP_PARTS];
     uint64_t total = 0;
 
-    ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_HEAP));
-    unsigned count = ep->kinds & EP_KIND_BIT(EP_KIND_HEAP) ? heap_read(part) : 0;
+    ep_tree_zero_entries(&ep->collect->tree, ep->collect->tree.nodes, EP_KIND_BIT(EP_KIND_HEAP));
+    unsigned count = ep->collect->kinds & EP_KIND_BIT(EP_KIND_HEAP) ? heap_read(part) : 0;
     for (unsigned i = 0; i < count; i++) {
-        if (part[i].bytes && !ep_tree_add(&ep->tree, node_of(&ep->tree, &part[i]), EP_KIND_HEAP, 0, 0, part[i].bytes))
+        if (part[i].bytes &&
+            !ep_tree_add(&ep->collect->tree, node_of(&ep->collect->tree, &part[i]), EP_KIND_HEAP, 0, 0, part[i].bytes))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
         total += part[i].bytes;
     }

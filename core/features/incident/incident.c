@@ -115,7 +115,7 @@ static bool is_wanted(const struct ep *ep, const struct ep_past_sample *sample)
 {
     return ep_history_kinds & EP_KIND_BIT(sample->kind) ||
            (sample->kind == EP_KIND_WAIT && ep_history_kinds & EP_KIND_BIT(EP_KIND_LOCK) &&
-            ep->tree.node[sample->node].frame == EP_FRAME_WAIT + EP_WAIT_LOCK);
+            ep->collect->tree.node[sample->node].frame == EP_FRAME_WAIT + EP_WAIT_LOCK);
 }
 
 static bool history_sample(struct ep *ep, const struct ep_sample *added, unsigned node)
@@ -133,7 +133,7 @@ static bool history_sample(struct ep *ep, const struct ep_sample *added, unsigne
     if (sample.kind == EP_KIND_WAIT && sample.value_ns < WAIT_LEAST)
         return alone;
     if (has_room(sample.kind == EP_KIND_CPU ? EP_PAST_CPU : EP_PAST_EVENTS))
-        ep_past_add(&ep->tree, &sample);
+        ep_past_add(&ep->collect->tree, &sample);
     else
         incident.missing++;
     ep_watch_sample(&sample);
@@ -166,7 +166,7 @@ static void triggers_take(struct ep *ep, uint64_t now)
     suppress(ep_triggers_passed());
     if (!ep_trigger_take(&trigger))
         return;
-    if (incident.phase != IDLE || trigger.time_ns < ep->started_ns || ep->config.encoder || !ep->transport ||
+    if (incident.phase != IDLE || trigger.time_ns < ep->started_ns || ep->config.encoder || !ep->deliver->transport ||
         !limits_allow(trigger.cause, now))
         suppress(1);
     else
@@ -199,22 +199,23 @@ static void incident_end(bool captured)
 /* Puts the next part into the outbox. Returns its size; 0: there is no room now. */
 static uint32_t part_put(struct ep *ep, uint64_t now)
 {
-    const bool empty = ep_outbox_empty(&ep->outbox);
+    const bool empty = ep_outbox_empty(&ep->deliver->outbox);
     struct ep_box_header header = {.end_ns = now, .end_unix_ns = ep_port_unix_ns()};
     uint8_t *bytes;
     /* Only into an empty outbox: queued profiles of an older segment could not be completed after a restart. */
-    const bool may = (empty || atomic_load(&ep->stopping)) && atomic_load(&ep->restart.state) == EP_RESTART_NONE;
-    uint32_t room = may ? ep_outbox_room(&ep->outbox, &bytes) : 0;
+    const bool may =
+        (empty || atomic_load(&ep->stopping)) && atomic_load(&ep->deliver->restart.state) == EP_RESTART_NONE;
+    uint32_t room = may ? ep_outbox_room(&ep->deliver->outbox, &bytes) : 0;
 
-    if (room > ep->message_bytes)
-        room = ep->message_bytes;
+    if (room > ep->deliver->message_bytes)
+        room = ep->deliver->message_bytes;
     header.start_unix_ns = header.end_unix_ns;
     header.size = room ? ep_incident_message(ep, &incident.part, empty, bytes, room, &header.segment) : 0;
     if (header.size == 0)
         return 0;
-    (void)ep_outbox_put(&ep->outbox, &header, false);
+    (void)ep_outbox_put(&ep->deliver->outbox, &header, false);
     ep_segment_begin(ep);
-    ep_port_wake(&ep->deliver_event);
+    ep_port_wake(&ep->deliver->event);
     (void)atomic_fetch_add(&incident.day_bytes, header.size);
     return header.size;
 }
@@ -225,9 +226,9 @@ static void parts_send(struct ep *ep, uint64_t now)
     if (now < incident.retry_ns)
         return;
     while (incident.phase == FROZEN) {
-        const bool empty = ep_outbox_empty(&ep->outbox);
+        const bool empty = ep_outbox_empty(&ep->deliver->outbox);
         if (part_put(ep, now) == 0) {
-            if (empty && atomic_load(&ep->restart.state) == EP_RESTART_NONE)
+            if (empty && atomic_load(&ep->deliver->restart.state) == EP_RESTART_NONE)
                 incident_end(false);
             break;
         }
@@ -257,9 +258,9 @@ static void incident_go_on(struct ep *ep, uint64_t now)
 /* An event of waiting may be one of a lock. */
 static void alone_set(const struct ep *ep)
 {
-    uint32_t of_profile = ep->kinds | EP_KIND_BIT(EP_KIND_CPU);
+    uint32_t of_profile = ep->collect->kinds | EP_KIND_BIT(EP_KIND_CPU);
 
-    if (ep->kinds & EP_KIND_BIT(EP_KIND_LOCK))
+    if (ep->collect->kinds & EP_KIND_BIT(EP_KIND_LOCK))
         of_profile |= EP_KIND_BIT(EP_KIND_WAIT);
     uint32_t of_history = ep_history_kinds & EP_KINDS_ALL;
     if (of_history & EP_KIND_BIT(EP_KIND_LOCK))

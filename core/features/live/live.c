@@ -246,10 +246,10 @@ static uint64_t missed_share(uint64_t value)
     return share;
 }
 
-/* Uses ep->kinds, since ep_hook_kinds is 0 as soon as the profiler stops. */
+/* Uses ep->collect->kinds, since ep_hook_kinds is 0 as soon as the profiler stops. */
 static bool live_is_wanted(const struct ep *ep)
 {
-    return (ep->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
+    return (ep->collect->kinds & EP_KIND_BIT(EP_KIND_LIVE)) != 0;
 }
 
 /* Assigns the stack and weight of the object at that place. token 0: the object is not followed. */
@@ -337,7 +337,7 @@ static void charge_places(struct ep *ep, struct table *live, uint64_t sum[2])
             continue;
         uint32_t count = (uint32_t)scaled(place->count < UINT32_MAX / MOST ? place->count : UINT32_MAX / MOST, share);
         uint64_t value = scaled(place->value, share);
-        if (!ep_tree_add(&ep->tree, place->node, EP_KIND_LIVE, ep_label_find(ep, &key), count, value))
+        if (!ep_tree_add(&ep->collect->tree, place->node, EP_KIND_LIVE, ep_label_find(ep, &key), count, value))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
         sum[0] += count;
         sum[1] += value;
@@ -348,13 +348,15 @@ static void live_gauges(struct ep *ep)
 {
     uint64_t sum[2] = {0};
 
-    ep_tree_zero_entries(&ep->tree, ep->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
+    ep_tree_zero_entries(&ep->collect->tree, ep->collect->tree.nodes, EP_KIND_BIT(EP_KIND_LIVE));
     if (!live_is_wanted(ep)) {
         release_all();
         EACH(live) live->unseen = UINT64_MAX;
     }
     EACH(live) count_held(live);
-    if (ep->transport && ep->tree.entries + held_in_all() + ep->tree.entry_capacity / 8 > ep->tree.entry_capacity &&
+    if (ep->deliver->transport &&
+        ep->collect->tree.entries + held_in_all() + ep->collect->tree.entry_capacity / 8 >
+            ep->collect->tree.entry_capacity &&
         !atomic_load(&ep->encode_pending))
         ep_collect_early(ep);
     EACH(live)

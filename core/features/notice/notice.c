@@ -99,7 +99,7 @@ static void put_endpoint(struct line *line, const struct ep *ep)
     const char *endpoint = ep->config.endpoint, *host = endpoint ? strstr(endpoint, "://") : NULL;
 
     if (!host) {
-        put_text(line, ep->transport->name);
+        put_text(line, ep->deliver->transport->name);
         return;
     }
     host += 3;
@@ -306,7 +306,7 @@ static bool shows_secret(const struct ep *ep)
 {
     const char *endpoint = ep->config.endpoint;
 
-    if (!endpoint || strcmp(ep->transport->name, "http") != 0 || strncmp(endpoint, "http://", 7) != 0)
+    if (!endpoint || strcmp(ep->deliver->transport->name, "http") != 0 || strncmp(endpoint, "http://", 7) != 0)
         return false;
     const char *host = host_of(endpoint + 7);
     return !is_loopback(host) &&

@@ -4,7 +4,7 @@
  * that stands still, so compiler fences are enough.
  *
  *   ep_work_set, ep_tag_push, ep_tag_pop -> ep_work_changed -> show -> labels_show -> labels_write
- *                                                                                  -> keys_learn -> ep_context_renew
+ *   ep_tags_add                          -> ep_tag_added    -> keys_learn -> ep_context_renew
  */
 #include "core/features/otel/context.h"
 #include "core/sample/capture.h"
@@ -98,19 +98,6 @@ static void big_endian(uint8_t *bytes, uint64_t value)
     memcpy(bytes, &value, sizeof value);
 }
 
-/* True if readers do not know a key of the set yet, and there is room for one. */
-static bool has_new_key(const struct ep_tags *tags, unsigned set)
-{
-    const unsigned count = atomic_load(&keys.count);
-    struct ep_tag_pair pair;
-    unsigned i = 0;
-
-    for (; i < EP_CONTEXT_KEYS && ep_tags_pair(tags, set, &pair); i++, set = pair.parent)
-        if (key_find(pair.key, strlen(pair.key), count) == count)
-            return !atomic_load(&full);
-    return false;
-}
-
 /* Inner labels come first and hide outer ones of the same key. Returns the size. */
 static unsigned labels_write(const struct ep_tags *tags, unsigned set)
 {
@@ -144,8 +131,6 @@ static void labels_show(uint32_t tags)
         return;
     record.head.attributes_size = 0;
     if (tags && (ep = ep_hold()) != NULL) {
-        if (has_new_key(&ep->tags, tags)) /* learning takes a look at all sets, and a system call */
-            keys_learn();
         record.head.attributes_size = (uint16_t)labels_write(&ep->tags, tags);
         ep_release();
     }
@@ -215,4 +200,13 @@ void ep_work_changed(const struct ep_work *work)
 {
     if (atomic_load_explicit(&on, memory_order_relaxed))
         show(work);
+}
+
+/* Learning takes a look at all sets, and a system call: not at each label whose key has no room. */
+void ep_tag_added(const char *key, unsigned size)
+{
+    const unsigned count = atomic_load(&keys.count);
+
+    if (atomic_load_explicit(&on, memory_order_relaxed) && !atomic_load(&full) && key_find(key, size, count) == count)
+        keys_learn();
 }

@@ -95,7 +95,7 @@ static struct ep_encoding encoding_of(struct ep *ep, struct stream *stream, uint
         .period = first_period(stream, kinds),
         .callers_first = true,
         .names = ep->config.push ? ep->config.names : NULL,
-        .root_name = ep->config.push && !ep->config.names ? ep->target.service : NULL,
+        .root_name = ep->config.push && !ep->config.names ? ep->deliver->target.service : NULL,
     };
 }
 
@@ -117,7 +117,7 @@ static unsigned part_of(struct ep_encoding *encoding, const struct stream *strea
 static void part_lose(struct ep *ep, const struct ep_sums *sums, enum ep_loss reason, bool own)
 {
     ep_lose(ep, reason, ep_sums_samples(sums), sums->value[EP_KIND_CPU] - sums->lost_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_REFUSED], own ? sums->value[EP_KIND_CPU] : 0);
+    (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[EP_SHOWN_REFUSED], own ? sums->value[EP_KIND_CPU] : 0);
 }
 
 /* Returns 0; -EMSGSIZE: it is too large; or another error of ep_deliver_try(). */
@@ -273,7 +273,7 @@ static void outbox_read(struct ep *ep, struct stream *stream)
 {
     const struct ep_box_header *header;
 
-    while ((header = ep_outbox_peek(&ep->outbox)) != NULL) {
+    while ((header = ep_outbox_peek(&ep->deliver->outbox)) != NULL) {
         if (is_last(stream, header->segment, header->sequence)) {
             ep_deliver_popped(ep);
             return;
@@ -293,7 +293,7 @@ static void outbox_read(struct ep *ep, struct stream *stream)
 
 static struct stream *stream_to_store(struct ep *ep)
 {
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
 
     if (streams[0].mirror.values)
         return &streams[0];
@@ -348,8 +348,8 @@ static uint32_t convert_rest(struct ep *ep, const uint8_t **message, struct ep_b
     encoding.unix_minus_uptime_ns = offset;
     encoding.periods = mirror->period;
     encoding.nodes_declared = 1;
-    if (encoding.size > ep->message_bytes)
-        encoding.size = ep->message_bytes;
+    if (encoding.size > ep->deliver->message_bytes)
+        encoding.size = ep->deliver->message_bytes;
     ep_port_random(&encoding.segment, sizeof encoding.segment);
     encoding.segment |= 1;
     uint32_t size = values_encode(ep, mirror, &encoding);
@@ -411,7 +411,7 @@ static bool convert_forget(struct ep *ep, uint64_t segment, uint32_t sequence, b
         return false;
     left_sum(&encoding, stream, &sums);
     part_lose(ep, &sums, EP_LOSS_SPOOL_FULL, false);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SPOOL], own ? sums.value[EP_KIND_CPU] : 0);
+    (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[EP_SHOWN_SPOOL], own ? sums.value[EP_KIND_CPU] : 0);
     interval_end(stream);
     return true;
 }
@@ -430,7 +430,7 @@ static void convert_begin(void)
  * spool still has its own. */
 static void convert_end(struct ep *ep)
 {
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
     struct stream *live = &streams[0];
     struct ep_encoding encoding = {.tree = &live->mirror.tree, .kinds = live->due ? live->left : EP_KINDS_ALL};
     struct ep_sums sums;
@@ -440,7 +440,7 @@ static void convert_end(struct ep *ep)
     left_sum(&encoding, live, &sums);
     part_lose(ep, &sums, EP_LOSS_STOPPED, false);
     if (header && is_last(live, header->segment, header->sequence))
-        ep_outbox_pop(&ep->outbox);
+        ep_outbox_pop(&ep->deliver->outbox);
 }
 
 const struct ep_encoder ep_encoder_pprof = {.format = EP_FORMAT_PPROF,

@@ -8,6 +8,8 @@
 #ifndef EP_MIRROR_H
 #define EP_MIRROR_H
 
+#include "core/profile/labels.h"
+#include "core/profile/tree.h"
 #include "core/sample/profiler.h"
 
 /* Of one mirror: entries of an interval, bytes of modules' paths and build ids. */

@@ -33,13 +33,14 @@ struct spool {
     uint32_t share_pct;
     bool old_given;
     bool open;
-    bool segment_spooled;      /* a part of `segment` is in the spool, and collect may be going on with it */
-    uint64_t disk_again_ns;    /* uptime of the next try after a disk error */
-    uint64_t unread_again_ns;  /* uptime of the next try of files that could not be read at the start */
-    uint64_t read_backoff_ns;  /* after a failed read; 0: reading works */
-    uint64_t replay_again_ns;  /* uptime of the next replay, to keep link_share_pct or after a failure of its own */
-    uint64_t apart_backoff_ns; /* ep->backoff_ns of replays that fail at a second endpoint; 0: the last did not */
-    struct ep_deadline send;   /* of the message being sent */
+    bool segment_spooled;     /* a part of `segment` is in the spool, and collect may be going on with it */
+    uint64_t disk_again_ns;   /* uptime of the next try after a disk error */
+    uint64_t unread_again_ns; /* uptime of the next try of files that could not be read at the start */
+    uint64_t read_backoff_ns; /* after a failed read; 0: reading works */
+    uint64_t replay_again_ns; /* uptime of the next replay, to keep link_share_pct or after a failure of its own */
+    uint64_t
+        apart_backoff_ns; /* ep->deliver->backoff_ns of replays that fail at a second endpoint; 0: the last did not */
+    struct ep_deadline send; /* of the message being sent */
     char headers[EP_HEADERS_BYTES + 64];
     uint64_t segment;            /* of the message stored last; 0: none, or only the receiver has its beginning */
     uint64_t asked;              /* segment whose dictionary was asked for */
@@ -92,7 +93,7 @@ static void count_dropped(struct ep *ep, enum ep_loss reason, struct ep_spool_dr
     if (!dropped->all.messages)
         return;
     ep_lose(ep, reason, dropped->all.samples, dropped->all.cpu_ns - dropped->all.lost_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[EP_SHOWN_SPOOL], dropped->own_cpu_ns);
+    (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[EP_SHOWN_SPOOL], dropped->own_cpu_ns);
 }
 
 /* ---- to the disk ---- */
@@ -116,7 +117,7 @@ static void disk_works(struct ep *ep)
 static void read_tell(struct ep *ep, int error)
 {
     counter_store(ep, EP_COUNT_SPOOL_ERROR, (uint64_t)-error);
-    atomic_store(&ep->last_error, error);
+    atomic_store(&ep->deliver->last_error, error);
 }
 
 /* A message cannot be read now: it stays, and is read again later. */
@@ -139,7 +140,7 @@ static void read_works(struct ep *ep)
 
 static bool is_stopping(struct ep *ep)
 {
-    return atomic_load(&ep->stop_deadline_ns) != 0;
+    return atomic_load(&ep->deliver->stop_deadline_ns) != 0;
 }
 
 /* Tries again the files that could not be read at the start. */
@@ -214,7 +215,7 @@ static bool begins_file(struct ep *ep, const struct ep_box_header *header)
     bool full = spool->log.write.offset >= spool->log.cap / FILES_A_CAP;
 
     if (full && header->sequence != 0) {
-        atomic_store(&ep->stale_segment, header->segment);
+        atomic_store(&ep->deliver->stale_segment, header->segment);
         return false;
     }
     return full;
@@ -224,14 +225,14 @@ static bool begins_file(struct ep *ep, const struct ep_box_header *header)
 static unsigned batch_gather(struct ep *ep, unsigned most)
 {
     char text[EP_SPOOL_ORIGIN_SIZE];
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
     unsigned messages = 0;
 
     if (begins_file(ep, header))
         ep_spool_log_turn(&spool->log);
     ep_spool_log_begin(&spool->log, text, origin_write(ep, text));
     for (; header && messages < most && (messages == 0 || !begins_file(ep, header));
-         header = ep_outbox_after(&ep->outbox, header)) {
+         header = ep_outbox_after(&ep->deliver->outbox, header)) {
         struct ep_spool_record record = record_of(header);
         if (!ep_spool_log_add(&spool->log, &record, header + 1))
             break;
@@ -259,7 +260,8 @@ static int store_batch(struct ep *ep, unsigned most)
         return error;
     }
     ep_count(ep, EP_COUNT_SPOOLED, messages);
-    for (; messages && ep_outbox_peek(&ep->outbox); messages--) /* peek also skips the unused end of the ring */
+    for (; messages && ep_outbox_peek(&ep->deliver->outbox);
+         messages--) /* peek also skips the unused end of the ring */
         ep_deliver_popped(ep);
     return 0;
 }
@@ -320,7 +322,7 @@ static int store_part(struct ep *ep, const struct ep_box_header *header)
  * The receiver may already have a message whose send failed: that one stays as it is, so that it never counts twice. */
 static bool start_ask(struct ep *ep)
 {
-    const struct ep_box_header *header = ep_outbox_peek(&ep->outbox);
+    const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
 
     if (header->sequence == 0 || header->segment == spool->segment || header->segment == spool->asked ||
         is_stopping(ep) || ep->config.encoder || !disk_usable(ep))
@@ -328,16 +330,16 @@ static bool start_ask(struct ep *ep)
     uint64_t segment = header->segment;
     if (spool->unsure && store_batch(ep, 1) != 0)
         return false;
-    header = ep_outbox_peek(&ep->outbox);
+    header = ep_outbox_peek(&ep->deliver->outbox);
     spool->unsure = false;
     spool->asked = segment;
     spool->segment = 0;
     if (!header || header->segment != segment) {
-        atomic_store(&ep->stale_segment, segment);
+        atomic_store(&ep->deliver->stale_segment, segment);
         return false;
     }
-    ep->restart.of = segment;
-    ep->restart.optional = true;
+    ep->deliver->restart.of = segment;
+    ep->deliver->restart.optional = true;
     ep_deliver_restart(ep, EP_RESTART_ASKED);
     return true;
 }
@@ -350,12 +352,12 @@ static int store_outbox(struct ep *ep)
     int error = store_rest(ep);
     if (error)
         return disk_failed(ep, error);
-    while (error == 0 && !ep_outbox_empty(&ep->outbox)) {
+    while (error == 0 && !ep_outbox_empty(&ep->deliver->outbox)) {
         error = store_batch(ep, UINT32_MAX);
         if (error)
             return disk_failed(ep, error);
         if (!spool->segment_spooled)
-            atomic_store(&ep->stale_segment, spool->segment);
+            atomic_store(&ep->deliver->stale_segment, spool->segment);
         spool->segment_spooled = true;
         disk_works(ep);
     }
@@ -366,15 +368,15 @@ static int store_outbox(struct ep *ep)
 
 static void link_is_up(struct ep *ep)
 {
-    ep->backoff_ns = 0;
+    ep->deliver->backoff_ns = 0;
     if (spool->segment_spooled)
-        atomic_store(&ep->stale_segment, spool->segment);
+        atomic_store(&ep->deliver->stale_segment, spool->segment);
     spool->segment_spooled = false;
 }
 
 static struct ep_deliver_until until_of(struct ep *ep)
 {
-    return (struct ep_deliver_until){&spool->send, &ep->stop_send_ns};
+    return (struct ep_deliver_until){&spool->send, &ep->deliver->stop_send_ns};
 }
 
 static void send_live(struct ep *ep, const struct ep_box_header *header, uint64_t limit)
@@ -396,7 +398,8 @@ static uint32_t outbox_used(struct ep *ep)
 {
     uint32_t used = 0;
 
-    for (const struct ep_box_header *at = ep_outbox_peek(&ep->outbox); at; at = ep_outbox_after(&ep->outbox, at))
+    for (const struct ep_box_header *at = ep_outbox_peek(&ep->deliver->outbox); at;
+         at = ep_outbox_after(&ep->deliver->outbox, at))
         used += (uint32_t)sizeof *at + at->size;
     return used;
 }
@@ -407,11 +410,11 @@ static bool to_disk(struct ep *ep, const struct ep_box_header *header, uint64_t 
     uint64_t now = ep_port_uptime_ns();
 
     if (is_stopping(ep))
-        return behind_spooled(header) || now < ep->retry_at_ns || now >= send_until;
-    if (!ep->backoff_ns)
+        return behind_spooled(header) || now < ep->deliver->retry_at_ns || now >= send_until;
+    if (!ep->deliver->backoff_ns)
         return behind_spooled(header);
     *due = header->end_ns + spool->sync_ns;
-    return now >= *due || outbox_used(ep) >= ep->outbox.size / 4 || atomic_load(&ep->encode_pending);
+    return now >= *due || outbox_used(ep) >= ep->deliver->outbox.size / 4 || atomic_load(&ep->encode_pending);
 }
 
 /* ---- from the disk ---- */
@@ -482,7 +485,7 @@ static void replay_lost(struct ep *ep, const struct ep_spool_record *record, enu
     bool own = record->file >= spool->log.first_own;
 
     ep_lose(ep, reason, record->samples, record->cpu_ns - record->lost_ns);
-    (void)atomic_fetch_add(&ep->lost_shown_ns[shown], own ? record->cpu_ns : 0);
+    (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[shown], own ? record->cpu_ns : 0);
     replay_done(ep, record, true);
 }
 
@@ -531,13 +534,13 @@ static uint64_t clock_offset(const struct ep_spool_record *record, uint64_t age_
 /* Sends the message with the service and tags of the run that made it. */
 static int send_spooled(struct ep *ep, const struct ep_spool_record *record, const uint8_t *bytes, uint64_t limit)
 {
-    const struct ep_target target = ep->target;
+    const struct ep_target target = ep->deliver->target;
     uint64_t age_ns = message_age(ep, record);
     struct ep_message message = message_of(record, bytes, clock_offset(record, age_ns));
 
-    ep->target.service = spool->log.origin;
-    ep->target.tags = spool->log.origin + strlen(spool->log.origin) + 1;
-    ep->target.headers = headers_with_age(target.headers, age_ns);
+    ep->deliver->target.service = spool->log.origin;
+    ep->deliver->target.tags = spool->log.origin + strlen(spool->log.origin) + 1;
+    ep->deliver->target.headers = headers_with_age(target.headers, age_ns);
     const struct ep_delivery delivery = {
         .until = until_of(ep),
         .deadline_ns = limit,
@@ -548,16 +551,16 @@ static int send_spooled(struct ep *ep, const struct ep_spool_record *record, con
         .ends = ep_spool_log_is_last(&spool->log),
     };
     int error = ep_deliver_message(ep, &message, &delivery);
-    ep->target = target;
+    ep->deliver->target = target;
     return error;
 }
 
 /* Only a second endpoint failed: its pause holds for the spool, and new profiles go their way. */
 static void replay_apart(struct ep *ep)
 {
-    spool->apart_backoff_ns = ep->backoff_ns;
-    spool->replay_again_ns = ep->retry_at_ns;
-    ep->retry_at_ns = 0;
+    spool->apart_backoff_ns = ep->deliver->backoff_ns;
+    spool->replay_again_ns = ep->deliver->retry_at_ns;
+    ep->deliver->retry_at_ns = 0;
     link_is_up(ep);
 }
 
@@ -580,9 +583,9 @@ static void replay(struct ep *ep, uint64_t limit)
     if (record.segment != spool->reading)
         spool->restarted = false;
     spool->reading = record.segment;
-    uint64_t before = ep_port_uptime_ns(), backoff_ns = ep->backoff_ns;
+    uint64_t before = ep_port_uptime_ns(), backoff_ns = ep->deliver->backoff_ns;
     ep_apart = false;
-    ep->backoff_ns = spool->apart_backoff_ns ? spool->apart_backoff_ns : backoff_ns;
+    ep->deliver->backoff_ns = spool->apart_backoff_ns ? spool->apart_backoff_ns : backoff_ns;
     int error = send_spooled(ep, &record, bytes, limit);
     uint64_t now = ep_port_uptime_ns();
     spool->replay_again_ns = now + (now - before) * (100 - spool->share_pct) / spool->share_pct;
@@ -591,7 +594,7 @@ static void replay(struct ep *ep, uint64_t limit)
             ep_count(ep, EP_COUNT_REPLAYED, 1);
         replay_done(ep, &record, error == 0);
         if (error > 0) { /* nothing was sent */
-            ep->backoff_ns = backoff_ns;
+            ep->deliver->backoff_ns = backoff_ns;
             spool->replay_again_ns = before;
             return;
         }
@@ -614,16 +617,16 @@ static void replay(struct ep *ep, uint64_t limit)
 
 static int set_due(struct ep *ep, uint64_t at_ns)
 {
-    ep->deliver_due_ns = at_ns;
+    ep->deliver->due_ns = at_ns;
     return -EAGAIN;
 }
 
 /* One step. Live messages go first, in a new segment; then the spool, oldest first, for link_share_pct of the time.
- * Returns 1: call again; 0: nothing is left; else an error, with ep->deliver_due_ns set. */
+ * Returns 1: call again; 0: nothing is left; else an error, with ep->deliver->due_ns set. */
 static int deliver_step(struct ep *ep, uint64_t until)
 {
     const struct ep_box_header *header = ep_deliver_next(ep);
-    bool is_part = atomic_load(&ep->restart.state) == EP_RESTART_PART;
+    bool is_part = atomic_load(&ep->deliver->restart.state) == EP_RESTART_PART;
     uint64_t now = ep_port_uptime_ns(), due = UINT64_MAX;
     bool spooled = spool->open && !ep_spool_log_empty(&spool->log) && !is_stopping(ep);
 
@@ -636,8 +639,8 @@ static int deliver_step(struct ep *ep, uint64_t until)
     }
     if (!header && !spooled)
         return ep_deliver_idle(ep);
-    if (now < ep->retry_at_ns)
-        return set_due(ep, due > now && due < ep->retry_at_ns ? due : ep->retry_at_ns);
+    if (now < ep->deliver->retry_at_ns)
+        return set_due(ep, due > now && due < ep->deliver->retry_at_ns ? due : ep->deliver->retry_at_ns);
     if (now >= until)
         return set_due(ep, now + 10 * MS); /* the link has no time left, and the disk did not take everything */
     if (header && !behind_spooled(header)) {
@@ -668,10 +671,10 @@ static int spool_round(struct ep *ep, uint64_t deadline_ns)
 {
     int more = 0;
 
-    if (!ep->transport)
+    if (!ep->deliver->transport)
         return 0;
     (void)disk_usable(ep);
-    while ((more = deliver_step(ep, is_stopping(ep) ? atomic_load(&ep->stop_send_ns) : deadline_ns)) > 0) {
+    while ((more = deliver_step(ep, is_stopping(ep) ? atomic_load(&ep->deliver->stop_send_ns) : deadline_ns)) > 0) {
     }
     if (is_stopping(ep) && ep->config.flags & EP_MANUAL)
         spool_close(ep); /* the last round is not announced */
@@ -684,7 +687,7 @@ static void spool_stop(struct ep *ep, uint64_t deadline_ns)
     uint64_t now = ep_port_uptime_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     uint64_t until = deadline_ns - (left / 2 < DISK_RESERVE_NS ? left / 2 : DISK_RESERVE_NS);
 
-    atomic_store(&ep->stop_send_ns, until ? until : 1);
+    atomic_store(&ep->deliver->stop_send_ns, until ? until : 1);
     ep_deadline_shrink(&spool->send, until);
 }
 

@@ -113,7 +113,7 @@ static void token_sent(struct ep *ep, const struct ep_sent *sent)
     bool wanted = sent->status == 401 || sent->status == 403 || !token.loaded;
 
     if (wanted && token_load())
-        ep->backoff_ns = 0; /* the new token is tried soon */
+        ep->deliver->backoff_ns = 0; /* the new token is tried soon */
 }
 
 int ep_token_file(const char *path)

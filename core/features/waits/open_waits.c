@@ -41,7 +41,7 @@ static void waiter_free(struct ep_waiter *waiter)
 bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_registers *at)
 {
     uint8_t *room;
-    uint32_t size = ep_outbox_room(&ep->outbox, &room);
+    uint32_t size = ep_outbox_room(&ep->deliver->outbox, &room);
     uintptr_t wanted_size = at->sp < at->stack_end ? at->stack_end - at->sp : 0;
 
     if (size < STACK_MIN)
@@ -191,7 +191,7 @@ static bool wait_classify(struct ep *ep, struct ep_sample *sample)
         class = EP_WAIT_OTHER;
     sample->frame = EP_FRAME_WAIT + class;
     bool wanted = !ep_wait_left_out(ep, class) &&
-                  (class == EP_WAIT_LOCK || ((ep->kinds | ep_history_kinds) & EP_KIND_BIT(EP_KIND_WAIT)));
+                  (class == EP_WAIT_LOCK || ((ep->collect->kinds | ep_history_kinds) & EP_KIND_BIT(EP_KIND_WAIT)));
     note_unwanted(ep, sample->tid, known && !wanted ? sample->stack[i - 1] : 0);
     return wanted;
 }

@@ -74,7 +74,7 @@ void __wrap_ep_governor_drained(struct ep *ep, unsigned events)
 {
     __real_ep_governor_drained(ep, events);
     (void)atomic_fetch_add(&records, events);
-    atomic_store(&drain_ns, ep->governor.drain_ns);
+    atomic_store(&drain_ns, ep->collect->governor.drain_ns);
 }
 
 int32_t __real_ep_encode_compact(struct ep *ep, const struct ep_encoding *encoding);

@@ -428,7 +428,7 @@ static void test_no_transport(void **state)
         ep_sim_run(1000 * MS);
     }
     struct ep *ep = ep_running();
-    ep_tree_sum(&ep->tree, ep->tree.nodes, &sums);
+    ep_tree_sum(&ep->collect->tree, ep->collect->tree.nodes, &sums);
     assert_true(sums.count[EP_KIND_CPU] <= given.samples / 10);
     assert_int_equal(ep_stats_get(&stats), 0);
     assert_int_equal(stats.samples, given.samples);
@@ -451,8 +451,8 @@ static void test_pprof_in_pieces(void **state)
     ep_collect_drain(ep);
     struct ep_encoding encoding = {.data = whole,
                                    .size = sizeof whole,
-                                   .tree = &ep->tree,
-                                   .labels = &ep->labels,
+                                   .tree = &ep->collect->tree,
+                                   .labels = &ep->collect->labels,
                                    .table = &ep->unwinder.modules,
                                    .modules = atomic_load(&ep->unwinder.modules.count),
                                    .tags = &ep->tags,

@@ -8,7 +8,7 @@
  * Both offsets are in one word, because the producer moves both to the start when the ring is empty. Else the room
  * would be in two pieces, and the larger one could be as small as half of it.
  */
-#include "core/profile/outbox.h"
+#include "core/deliver/outbox.h"
 
 #include <string.h>
 
