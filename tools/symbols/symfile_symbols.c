@@ -1,0 +1,204 @@
+/* See symfile.h: the symbol table, copied into a sorted array, and the tables for unwinding. */
+#include "tools/symbols/symfile_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ILC names funclets (catch and finally blocks) only by labels of their parent's name: _fram1Parent. */
+static const char *strip_label(const char *name)
+{
+    static const char *const prefixes[] = {"_fram", "_lsda"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t size = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], size) == 0 && name[size] >= '0' && name[size] <= '9') {
+            size_t digits = strspn(name + size, "0123456789");
+            return i == 0 ? name + size + digits : NULL;
+        }
+    }
+    return name;
+}
+
+/* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
+ */
+static uint64_t section_end(struct et_symfile *file, const GElf_Sym *sym)
+{
+    GElf_Shdr header;
+    if (sym->st_shndx == SHN_XINDEX) {
+        return UINT64_MAX; /* more sections than the symbol can say */
+    }
+    if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE ||
+        !gelf_getshdr(elf_getscn(file->elf, sym->st_shndx), &header)) {
+        return 0;
+    }
+    return header.sh_addr + header.sh_size;
+}
+
+/* What linkers make for the start and end of a section whose name is a C identifier. It names no function there. */
+static bool names_section(unsigned type, const char *name)
+{
+    return type == STT_NOTYPE && (strncmp(name, "__start_", 8) == 0 || strncmp(name, "__stop_", 7) == 0);
+}
+
+static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char *name, bool thumb)
+{
+    unsigned type = GELF_ST_TYPE(sym->st_info);
+    bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
+    bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
+    uint64_t limit = section_end(file, sym);
+    if (!name || !*name || *name == '$' || limit == 0 || (!function && !data) || names_section(type, name)) {
+        return;
+    }
+    const char *own = strip_label(name);
+    if (!own || !*own) {
+        return;
+    }
+    uint64_t start = sym->st_value & ~(uint64_t)(thumb && function);
+    int rank = (function ? 4 : 0) + (sym->st_size != 0 ? 2 : 0) + (GELF_ST_BIND(sym->st_info) != STB_LOCAL ? 1 : 0);
+    file->symbols = et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
+    file->symbols[file->symbol_count++] = (struct et_symfile_symbol){
+        .start = start, .end = start + sym->st_size, .limit = limit, .name = own, .rank = rank};
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct et_symfile_symbol *x = a, *y = b;
+    if (x->start != y->start) {
+        return x->start < y->start ? -1 : 1;
+    }
+    return x->rank != y->rank ? y->rank - x->rank : strcmp(x->name, y->name);
+}
+
+static void read_symbols(struct et_symfile *file, Elf_Scn *section, const GElf_Shdr *header)
+{
+    Elf_Data *data = elf_getdata(section, NULL);
+    GElf_Ehdr elf;
+    if (!data || header->sh_entsize == 0 || !gelf_getehdr(file->elf, &elf)) {
+        return;
+    }
+    size_t count = data->d_size / header->sh_entsize;
+    for (size_t i = 0; i < count && i < INT32_MAX; i++) {
+        GElf_Sym sym;
+        if (gelf_getsym(data, (int)i, &sym)) {
+            add_symbol(file, &sym, elf_strptr(file->elf, header->sh_link, sym.st_name), elf.e_machine == EM_ARM);
+        }
+    }
+}
+
+/* One symbol an address, the best; those without a size reach to the next one, but not out of their section. */
+static void sort_symbols(struct et_symfile *file)
+{
+    if (file->symbol_count == 0) {
+        return;
+    }
+    qsort(file->symbols, file->symbol_count, sizeof *file->symbols, by_address);
+    size_t kept = 1;
+    for (size_t i = 1; i < file->symbol_count; i++) {
+        if (file->symbols[i].start != file->symbols[kept - 1].start) {
+            file->symbols[kept++] = file->symbols[i];
+        }
+    }
+    file->symbol_count = kept;
+    for (size_t i = 0; i + 1 < kept; i++) {
+        if (file->symbols[i].end == file->symbols[i].start) {
+            uint64_t next = file->symbols[i + 1].start, limit = file->symbols[i].limit;
+            file->symbols[i].end = next < limit ? next : limit;
+        }
+    }
+}
+
+void et_symfile_load_symbols(struct et_symfile *file)
+{
+    for (int pass = 0; pass < 2 && file->symbol_count == 0; pass++) {
+        Elf_Scn *section = NULL;
+        while ((section = elf_nextscn(file->elf, section))) {
+            GElf_Shdr header;
+            if (et_symfile_section_is(file->elf, section, &header, pass == 0 ? ".symtab" : ".dynsym")) {
+                read_symbols(file, section, &header);
+            }
+        }
+    }
+    sort_symbols(file);
+}
+
+void et_symfile_find_managed(struct et_symfile *file)
+{
+    size_t strings;
+    Elf_Scn *section = NULL;
+    while (elf_getshdrstrndx(file->elf, &strings) == 0 && (section = elf_nextscn(file->elf, section))) {
+        GElf_Shdr header;
+        const char *name = gelf_getshdr(section, &header) ? elf_strptr(file->elf, strings, header.sh_name) : NULL;
+        bool code = name && (strcmp(name, "__managedcode") == 0 || strcmp(name, "__unbox") == 0);
+        if (code && file->managed_count < sizeof file->managed / sizeof *file->managed) {
+            file->managed[file->managed_count++] =
+                (struct span){.start = header.sh_addr, .end = header.sh_addr + header.sh_size};
+        }
+    }
+}
+
+bool et_symfile_managed(const struct et_symfile *file, uint64_t address)
+{
+    for (size_t i = 0; i < file->managed_count; i++) {
+        if (address >= file->managed[i].start && address < file->managed[i].end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void et_symfile_find_tables(struct et_symfile *file)
+{
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    GElf_Ehdr elf;
+    while (!file->tables && (section = elf_nextscn(file->elf, section))) {
+        if (et_symfile_section_is(file->elf, section, &header, ".eh_frame")) {
+            file->tables = dwarf_getcfi_elf(file->elf);
+        }
+    }
+    file->entry = gelf_getehdr(file->elf, &elf) ? elf.e_entry : 0;
+}
+
+uint64_t et_symfile_function(struct et_symfile *file, uint64_t address)
+{
+    Dwarf_Frame *frame;
+    Dwarf_Addr start = address;
+    if (file->tables && dwarf_cfi_addrframe(file->tables, address, &frame) == 0) {
+        if (dwarf_frame_info(frame, &start, NULL, NULL) < 0 || start > address) {
+            start = address;
+        }
+        free(frame);
+    }
+    return start;
+}
+
+/* Funclets lie inside no sized symbol, so the search goes back over a few. */
+const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
+{
+    size_t low = 0, high = file->symbol_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (file->symbols[middle].start <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (size_t back = 0; back < 4 && back < low; back++) {
+        const struct et_symfile_symbol *symbol = &file->symbols[low - 1 - back];
+        if (address < symbol->end) {
+            return symbol->name;
+        }
+    }
+    return file->entry != 0 && et_symfile_function(file, address) == file->entry ? "_start" : NULL;
+}
+
+bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending)
+{
+    for (size_t i = 0; i < file->symbol_count; i++) {
+        const char *own = file->symbols[i].name;
+        if (strncmp(own, name, size) == 0 && strcmp(own + size, ending) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
