@@ -89,7 +89,7 @@ size_t ep_port_memory_size(void);
  * Context: init. */
 int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock);
 
-/* Stops sampling, and reports each thread's residual CPU time with ep_thread_rest(). ep_capture() may still run on
+/* Stops sampling, and reports each thread's residual CPU time with ep_thread_residual(). ep_capture() may still run on
  * other threads when this returns; the core waits for them. Context: init. */
 void ep_port_sampling_stop(void);
 

@@ -47,7 +47,7 @@ struct ep_work {
 
 /* Reports residual CPU time: what a thread has used beyond its samples when it ends or sampling stops. It may be
  * negative. tid 0: CPU time of threads that cannot be sampled. Context: any thread, signal. */
-void ep_thread_rest(uint32_t tid, int64_t rest_ns);
+void ep_thread_residual(uint32_t tid, int64_t residual_ns);
 
 /* Counts ticks that the port held back while the thread's stack had no room for the handler (EP_LOSS_SMALL_STACK).
  * `ep` is the result of ep_enter(). Context: signal. */

@@ -196,7 +196,8 @@ static __attribute__((noinline)) int settle(uint64_t until_ns)
 static void count_earlier(const struct ep *ep, uint64_t start_ns)
 {
     if (ep->config.flags & EP_SINCE_FORK)
-        ep_thread_rest(ep->identity.pid, (int64_t)(ep_port_process_cpu_ns() - (ep_port_thread_cpu_ns() - start_ns)));
+        ep_thread_residual(ep->identity.pid,
+                           (int64_t)(ep_port_process_cpu_ns() - (ep_port_thread_cpu_ns() - start_ns)));
 }
 
 static int start_pipeline(struct ep *ep)

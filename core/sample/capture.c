@@ -123,24 +123,24 @@ int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 }
 
 /* end: the frame that shows it, or 0: the balance of residuals. */
-static void record_rest(uint32_t tid, int64_t rest_ns, enum ep_special end)
+static void record_residual(uint32_t tid, int64_t residual_ns, enum ep_special end)
 {
     struct ep *ep = ep_hold();
-    const struct ep_record record = {.kind = EP_RECORD_REST, .end = end, .count = EP_REST_WORDS};
+    const struct ep_record record = {.kind = EP_RECORD_RESIDUAL, .end = end, .count = EP_REST_WORDS};
     bool wake = false;
 
     if (!ep)
         return;
     if (tid == 0)
-        (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)rest_ns, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)residual_ns, memory_order_relaxed);
     int at = ep_ring_reserve(&ep->ring, EP_REST_WORDS, &wake);
     if (at < 0) {
-        if (rest_ns > 0)
-            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)rest_ns, memory_order_relaxed);
+        if (residual_ns > 0)
+            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)residual_ns, memory_order_relaxed);
     } else {
         atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
         ep_store_word(&payload[EP_WORD_TID], tid);
-        ep_store_wide(&payload[EP_WORD_REST], (uint64_t)rest_ns);
+        ep_store_wide(&payload[EP_WORD_RESIDUAL], (uint64_t)residual_ns);
         ep_ring_commit(&ep->ring, at, EP_REST_WORDS, ep_ring_header(&record));
     }
     if (wake)
@@ -153,17 +153,17 @@ void ep_ticks_waited(struct ep *ep, uint32_t count)
     (void)atomic_fetch_add_explicit(&ep->refused[EP_LOSS_SMALL_STACK], count, memory_order_relaxed);
 }
 
-void ep_thread_rest(uint32_t tid, int64_t rest_ns)
+void ep_thread_residual(uint32_t tid, int64_t residual_ns)
 {
-    record_rest(tid, rest_ns, EP_FRAME_NONE);
+    record_residual(tid, residual_ns, EP_FRAME_NONE);
 }
 
 void ep_thread_missed(uint32_t tid, uint64_t missed_ns)
 {
-    record_rest(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
+    record_residual(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
 }
 
 void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns)
 {
-    record_rest(tid, (int64_t)kernel_ns, EP_FRAME_KERNEL);
+    record_residual(tid, (int64_t)kernel_ns, EP_FRAME_KERNEL);
 }

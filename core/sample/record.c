@@ -17,7 +17,7 @@ static bool read_rest(const struct ep_record *record, struct ep_sample *sample)
                                  .rest = true,
                                  .tid = (uint32_t)record->words[EP_WORD_TID],
                                  .end = record->end,
-                                 .value = wide(&record->words[EP_WORD_REST])};
+                                 .value = wide(&record->words[EP_WORD_RESIDUAL])};
     return true;
 }
 
@@ -47,7 +47,7 @@ bool ep_record_read(const struct ep_record *record, struct ep_sample *sample)
 {
     if (record->end >= EP_FRAME_SPECIALS)
         return false;
-    if (record->kind == EP_RECORD_REST)
+    if (record->kind == EP_RECORD_RESIDUAL)
         return read_rest(record, sample);
     if ((record->kind != EP_RECORD_SAMPLE && record->kind != EP_RECORD_EVENT) || record->count < EP_SAMPLE_WORDS)
         return false;

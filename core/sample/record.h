@@ -3,7 +3,7 @@
  *
  *   sample   tid, info, value,                      [span x 3], [time], stack    EP_RECORD_SAMPLE
  *   event    tid, info, value, count, type, token,  [span x 3], [time], stack    EP_RECORD_EVENT
- *   rest     tid, value                                                          EP_RECORD_REST
+ *   rest     tid, value                                                          EP_RECORD_RESIDUAL
  *
  * A value and a span's numbers have 64 bits: one word or two. The span is there if info says so, the time if there is a
  * history (ep_history_kinds). The stack is innermost first. What is called for each sample is inlined.
@@ -16,14 +16,14 @@
 
 #include <errno.h>
 
-enum ep_record_kind { EP_RECORD_SAMPLE = 2, EP_RECORD_REST = 3, EP_RECORD_EVENT = 4 };
+enum ep_record_kind { EP_RECORD_SAMPLE = 2, EP_RECORD_RESIDUAL = 3, EP_RECORD_EVENT = 4 };
 
 /* Words of a 64-bit number. */
 #define EP_WIDE_WORDS (8 / (int)sizeof(uintptr_t))
 
 enum {
     EP_WORD_TID,
-    EP_WORD_REST,     /* EP_RECORD_REST: a 64-bit number */
+    EP_WORD_RESIDUAL, /* EP_RECORD_RESIDUAL: a 64-bit number */
     EP_WORD_INFO = 1, /* tag set (bits 0-15), kind (16-19), flag: a span follows (20), skip (21-23), frame (24-31) */
     EP_WORD_VALUE,    /* a 64-bit number */
     EP_SAMPLE_WORDS = EP_WORD_VALUE + EP_WIDE_WORDS,
@@ -31,7 +31,7 @@ enum {
     EP_WORD_TYPE,
     EP_WORD_TOKEN,
     EP_EVENT_WORDS,
-    EP_REST_WORDS = EP_WORD_REST + EP_WIDE_WORDS,
+    EP_REST_WORDS = EP_WORD_RESIDUAL + EP_WIDE_WORDS,
     EP_SPAN_WORDS = 3 * EP_WIDE_WORDS,
 };
 #define EP_INFO_KIND_SHIFT  16
@@ -49,7 +49,7 @@ struct ep_sample {
     enum ep_kind kind;
     uint32_t tid, count, token;
     unsigned frame, end, quality; /* end: the special frame under the root, or EP_FRAME_NONE */
-    bool rest;                    /* EP_RECORD_REST: only tid, end and value are set; kind is CPU */
+    bool rest;                    /* EP_RECORD_RESIDUAL: only tid, end and value are set; kind is CPU */
     uint32_t tick;                /* its time, modulo 2^32; 0: it has none */
     uint64_t value;
     uintptr_t type;

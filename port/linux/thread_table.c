@@ -201,7 +201,7 @@ static void report_residual(const struct ep_linux_slot *slot, uint32_t tid, int6
         ep_thread_in_kernel(tid, (uint64_t)(rest / period * period));
         rest %= period;
     }
-    ep_thread_rest(tid, rest);
+    ep_thread_residual(tid, rest);
 }
 
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)

@@ -4,7 +4,7 @@
  *
  *   ep_linux_uncovered_begin   at start: begins accounting
  *   ep_linux_uncovered         reports a thread: counts a new one, else returns its CPU time since the last scan
- *   ep_linux_uncovered_tell    after a scan: reports their CPU time by ep_thread_rest(), forgets ended threads
+ *   ep_linux_uncovered_tell    after a scan: reports their CPU time by ep_thread_residual(), forgets ended threads
  *
  * Their CPU time is the process' minus that of edgeprof's threads, of threads with a timer, and of earlier reports. It
  * may be negative: the next report corrects the errors of this one.
@@ -97,7 +97,7 @@ void ep_linux_uncovered_tell(uint64_t process_ns)
     if (!atomic_load(&account.any))
         return;
     ep_linux_covered(rest);
-    ep_thread_rest(0, (int64_t)rest);
+    ep_thread_residual(0, (int64_t)rest);
     for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
         if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
             atomic_store(&at->tid, 0);

@@ -177,7 +177,7 @@ void ep_port_sampling_stop(void)
 {
     ep_sim.sampling = false;
     for (; ep_sim.rests; ep_sim.rests--)
-        ep_thread_rest(ep_sim.rests, ep_sim.rest_ns[ep_sim.rests - 1]);
+        ep_thread_residual(ep_sim.rests, ep_sim.rest_ns[ep_sim.rests - 1]);
 }
 
 int ep_port_threads_scan(void)

@@ -175,7 +175,7 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
 /* Sets the stack that ep_port_here() reports until the next call; its leaf has called the hook. */
 void ep_sim_here(const uint16_t *functions, unsigned depth);
 
-/* Ends a thread: enter, ep_thread_rest, leave. False: no profiler runs. */
+/* Ends a thread: enter, ep_thread_residual, leave. False: no profiler runs. */
 bool ep_sim_rest(uint32_t tid, int64_t rest_ns);
 
 #endif

@@ -124,7 +124,7 @@ bool ep_sim_rest(uint32_t tid, int64_t rest_ns)
 {
     if (!ep_hold())
         return false;
-    ep_thread_rest(tid, rest_ns);
+    ep_thread_residual(tid, rest_ns);
     ep_release();
     return true;
 }

@@ -84,7 +84,7 @@ int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
 
 void ep_port_sampling_stop(void)
 {
-    /* !FIXME: stop the source, and ep_thread_rest() for each thread that was armed. */
+    /* !FIXME: stop the source, and ep_thread_residual() for each thread that was armed. */
 }
 
 void ep_port_sampling_period(uint32_t period_ns)

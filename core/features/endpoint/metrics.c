@@ -62,7 +62,7 @@ static const struct figure figures[] = {
     {"edgeprof_spooled_total", AT(spooled), ONE, "Profiles stored in the spool."},
     {"edgeprof_replayed_total", AT(replayed), ONE, "Profiles delivered from the spool, those of earlier runs too."},
     {"edgeprof_spool_written_bytes_total", AT(spool_written), ONE, "Bytes written to the spool's disk."},
-    {"edgeprof_spool_error", AT(spool_error), ONE, "errno value of why storing fails; 0: it works."},
+    {"edgeprof_spool_error", AT(spool_error), ONE, "errno value of the last failure to store; 0: storing works."},
     {"edgeprof_memory_bytes", AT(memory_used), ONE, "Memory of the profiler."},
 };
 

@@ -324,7 +324,7 @@ static void notice_start(struct ep *ep)
         return;
     put_text(&line, "the token goes unencrypted to ");
     put_endpoint(&line, ep);
-    put_text(&line, ": everybody on the way can read it; use https");
+    put_text(&line, ": others on the network can read it; use https");
     notice.say(line.text);
 }
 

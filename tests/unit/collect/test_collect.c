@@ -649,7 +649,7 @@ static void test_refused_threads(void **state)
     ep_thread_refused(EP_LOSS_RING_FULL, 400, 0, 0); /* not a reason for refused threads */
     ep_thread_refused(EP_LOSS_REASONS, 400, 0, 0);   /* an invalid reason is not used as an index */
     ep_thread_refused(UINT32_MAX, 400, 0, 0);
-    ep_thread_rest(0, 30 * MS);
+    ep_thread_residual(0, 30 * MS);
     ep_release();
     ep_sim.thread_name = "a\x01\"\\\xff\xc3\xa9z"; /* named after its start; invalid characters are cleaned for JSON */
     ep_sim_run(1500 * MS);
@@ -679,13 +679,13 @@ static void test_refused_threads(void **state)
     assert_string_equal(s.unsampled[1].name[0], "a????\xc3\xa9z");
     /* An overcount is corrected, but no value becomes negative. */
     assert_true(ep_hold());
-    ep_thread_rest(0, -50 * (int64_t)MS);
+    ep_thread_residual(0, -50 * (int64_t)MS);
     ep_release();
     ep_sim_run(1500 * MS);
     assert_int_equal(account_stats().unsampled_ns, 0);
     ep_sim.thread_name = NULL;
     assert_true(ep_hold());
-    ep_thread_rest(0, 60 * MS);
+    ep_thread_residual(0, 60 * MS);
     ep_release();
     (void)ep_stop(20000);
     account_memory_gone();

@@ -221,7 +221,7 @@ static void test_wake_once(void **state)
         for (int i = 0; i < 60; i++) {
             bool wake = false;
             int position = ep_ring_reserve(&ring, 3, &wake);
-            struct ep_record record = {.kind = EP_RECORD_REST, .count = 3};
+            struct ep_record record = {.kind = EP_RECORD_RESIDUAL, .count = 3};
             if (position > 0)
                 ep_ring_commit(&ring, position, 3, ep_ring_header(&record));
             wakes += wake;

@@ -19,7 +19,7 @@ static bool inside;
 
 static void push_and_pop(unsigned count)
 {
-    const struct ep_record record = {.kind = EP_RECORD_REST, .count = count};
+    const struct ep_record record = {.kind = EP_RECORD_RESIDUAL, .count = count};
     struct ep_record got;
     bool wake;
 
