@@ -66,7 +66,7 @@ static struct made make(int64_t start_ns)
     made.generation = make_generation(start_ns);
     made.period = dice(10) ? 10000000 : 7000000;
     made.quantum = dice(10) ? made.period : 1 + dice(5);
-    made.labels = (int)dice(3);
+    made.contexts = (int)dice(3);
     for (int i = 0; i < STACKS; i++) {
         made.stacks[i].node = (int)dice(NODES);
         made.stacks[i].label = (int)dice(3);
@@ -123,15 +123,15 @@ static void put(struct et_store *store, const struct made *made)
         .samples = STACKS,
         .quantum = made->quantum,
         .stacks.columns =
-            (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->labels ? ET_COLUMN_CONTEXT : 0)),
+            (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->contexts ? ET_COLUMN_CONTEXT : 0)),
     };
     int64_t module = put_module(store, made->generation);
     for (int i = 0; i < STACKS; i++) {
         struct et_stack stack = {.node = put_node(store, module, made->stacks[i].node),
                                  .value = made->stacks[i].value,
                                  .count = made->stacks[i].count};
-        stack.context.labels = made->labels ? put_labels(store, made->generation, labels[made->stacks[i].label]) : 0;
-        if (made->labels > 1 && made->stacks[i].span) {
+        stack.context.labels = made->contexts ? put_labels(store, made->generation, labels[made->stacks[i].label]) : 0;
+        if (made->contexts > 1 && made->stacks[i].span) {
             stack.context.span_id = (uint64_t)made->stacks[i].span;
             stack.context.trace_low = 77;
         }

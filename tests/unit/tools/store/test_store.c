@@ -406,7 +406,7 @@ static void labels_are_no_service(void **state)
     const uint64_t context[] = {(uint64_t)et_store_labels(store, "service_name=labelled\n"), 0, 0, 0};
     stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
     for (size_t i = 0; i < 4; i++) {
-        et_varint_put(&stored.stacks.labels, context[i]);
+        et_varint_put(&stored.stacks.contexts, context[i]);
     }
     et_varint_put(&stored.stacks.column[0], 2 * node);
     et_varint_put(&stored.stacks.column[1], 5);
@@ -436,7 +436,7 @@ static void many_contexts_keep_stacks_apart(void **state)
     for (uint64_t span = 1; span <= CONTEXTS; span++) {
         const uint64_t fields[] = {0, span, 0, 0};
         for (size_t i = 0; i < 4; i++) {
-            et_varint_put(&stored.stacks.labels, fields[i]);
+            et_varint_put(&stored.stacks.contexts, fields[i]);
         }
     }
     static const uint64_t rows[2][3] = {{4, 5, (1 << 20) + 100}, {2, 7, 100}}; /* nodes 2 and 3, values 5 and 7 */
