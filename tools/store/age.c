@@ -12,7 +12,8 @@ static const int64_t HOUR = 3600 * ET_NS_PER_S, DAY = 86400 * ET_NS_PER_S;
 static int is_confirmed(const struct et_age *age, struct et_store *store, int64_t clock_ns, bool *confirmed)
 {
     int64_t hours = et_store_number(
-        store, et_store_bind(store, S_HOURS_SINCE, "iii", age->count_ns + HOUR, clock_ns, age->since_id));
+        store, "SELECT count(*) FROM bucket WHERE level = 2 AND start_ns > ?1 AND start_ns <= ?2 AND high > ?3", "iii",
+        age->count_ns + HOUR, clock_ns, age->since_id);
     *confirmed = hours >= ET_AGE_HOURS;
     return hours < 0 ? (int)hours : 0;
 }
@@ -22,8 +23,8 @@ static int renew(const struct et_age *age, struct et_store *store, int64_t clock
 {
     int err = et_store_begin(store);
     if (!err) {
-        err = et_store_step(store, et_store_bind(store, S_BUCKETS_RENEW, "ii", clock_ns, age->since_id));
-        err = err ? err : et_store_step(store, et_store_bind(store, S_SEGMENTS_RENEW, "i", clock_ns));
+        err = et_store_run(store, "UPDATE bucket SET seen_ns = ?1 WHERE high > ?2", "ii", clock_ns, age->since_id);
+        err = err ? err : et_store_run(store, "UPDATE segment SET seen_ns = ?1", "i", clock_ns);
         int ended = et_store_end(store, !err);
         err = err ? err : ended;
     }
@@ -63,8 +64,8 @@ int et_age_step(struct et_age *age, struct et_store *store, int64_t clock_ns, in
 
 int et_age_begin(struct et_age *age, struct et_store *store, int64_t clock_ns, int64_t steady_ns)
 {
-    int64_t newest = et_store_number(store, et_store_bind(store, S_SEEN_LAST, ""));
-    newest = newest ? newest : et_store_number(store, et_store_bind(store, S_LAST_AT, ""));
+    int64_t newest = et_store_number(store, "SELECT ifnull(max(seen_ns), 0) FROM bucket", "");
+    newest = newest ? newest : et_store_newest(store);
     *age = (struct et_age){.count_ns = newest > 0 ? newest : clock_ns, .steady_ns = steady_ns};
     return newest < 0 ? (int)newest : et_age_step(age, store, clock_ns, steady_ns);
 }

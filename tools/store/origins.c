@@ -40,10 +40,17 @@ static bool origin_matches(const struct et_origin *origin, const struct et_query
     return true;
 }
 
+static const char SERVICES[] =
+    "SELECT o.service, s.kind, s.unit, min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s"
+    " JOIN origin o ON o.id = s.origin GROUP BY o.service, s.kind UNION ALL SELECT o.service, 'wall',"
+    " 'nanoseconds', min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s JOIN origin o"
+    " ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall') GROUP BY o.service HAVING max(s.kind = 'wait')"
+    " AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2";
+
 int et_store_services(struct et_store *store, void (*call)(void *context, const struct et_service_row *row),
                       void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_SERVICES, "");
+    sqlite3_stmt *row = et_store_bind(store, SERVICES, "");
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         struct et_service_row service = {
@@ -59,9 +66,14 @@ int et_store_services(struct et_store *store, void (*call)(void *context, const 
     return got;
 }
 
+static const char LAST_AT[] =
+    "SELECT coalesce((SELECT at_ns FROM profile WHERE level = 0 ORDER BY at_ns DESC LIMIT 1), (SELECT at_ns"
+    " FROM profile WHERE level = 1 ORDER BY at_ns DESC LIMIT 1), (SELECT at_ns FROM profile WHERE level = 2"
+    " ORDER BY at_ns DESC LIMIT 1), 0)";
+
 int64_t et_store_newest(struct et_store *store)
 {
-    return et_store_number(store, et_store_bind(store, S_LAST_AT, ""));
+    return et_store_number(store, LAST_AT, "");
 }
 
 struct names {
@@ -106,7 +118,8 @@ int et_store_choose(struct et_store *store, const struct et_query *query, struct
 int et_store_tagsets(struct et_store *store, const char *service, void (*call)(void *context, const char *tags),
                      void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_TAGSETS, "s", service);
+    sqlite3_stmt *row =
+        et_store_bind(store, "SELECT DISTINCT tags FROM origin WHERE service = ? ORDER BY tags", "s", service);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         call(context, et_column_text(row, 0));
@@ -117,7 +130,7 @@ int et_store_tagsets(struct et_store *store, const char *service, void (*call)(v
 int et_store_all_tags(struct et_store *store, void (*call)(void *context, const char *service, const char *tags),
                       void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_TAGS_ALL, "");
+    sqlite3_stmt *row = et_store_bind(store, "SELECT service, tags FROM origin", "");
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         call(context, et_column_text(row, 0), et_column_text(row, 1));
@@ -127,7 +140,7 @@ int et_store_all_tags(struct et_store *store, void (*call)(void *context, const 
 
 int et_store_all_labels(struct et_store *store, void (*call)(void *context, const char *lines), void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_LABELS_ALL, "");
+    sqlite3_stmt *row = et_store_bind(store, "SELECT lines FROM labels", "");
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         call(context, et_column_text(row, 0));
@@ -135,13 +148,17 @@ int et_store_all_labels(struct et_store *store, void (*call)(void *context, cons
     return got;
 }
 
+static const char KIND[] =
+    "SELECT s.kind FROM series s JOIN origin o ON o.id = s.origin WHERE (?1 = '' OR o.service = ?1)"
+    " ORDER BY s.kind = 'cpu' DESC, s.last_ns DESC LIMIT 1";
+
 int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind)
 {
     if (query->kind && query->kind[0]) {
         et_buf_text(kind, query->kind);
         return 0;
     }
-    sqlite3_stmt *row = et_store_bind(store, S_KIND, "s", query->service ? query->service : "");
+    sqlite3_stmt *row = et_store_bind(store, KIND, "s", query->service ? query->service : "");
     int got = et_store_step(store, row);
     et_buf_text(kind, got == 1 ? et_column_text(row, 0) : ET_CPU);
     sqlite3_reset(row);
@@ -150,7 +167,7 @@ int et_store_choose_kind(struct et_store *store, const struct et_query *query, s
 
 int et_store_labels_text(struct et_store *store, int64_t labels, struct et_buf *out)
 {
-    sqlite3_stmt *row = labels ? et_store_bind(store, S_LABELS_GET, "i", labels) : NULL;
+    sqlite3_stmt *row = labels ? et_store_bind(store, "SELECT lines FROM labels WHERE id = ?", "i", labels) : NULL;
     int got = labels ? et_store_step(store, row) : 0;
     et_buf_text(out, got == 1 ? et_column_text(row, 0) : "");
     sqlite3_reset(row);
@@ -202,9 +219,13 @@ static struct et_origin origin_of(sqlite3_stmt *row)
     };
 }
 
+static const char ORIGIN_GET[] =
+    "SELECT service, tags, host, boot_id, executable, arch, agent, pid, process_start, stats, skipped FROM origin"
+    " WHERE id = ?";
+
 int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *strings, struct et_origin *out)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", id);
+    sqlite3_stmt *row = et_store_bind(store, ORIGIN_GET, "i", id);
     int got = et_store_step(store, row);
     if (got == 1) {
         *out = origin_of(row);
@@ -221,7 +242,7 @@ int et_store_origin_get(struct et_store *store, int64_t id, struct et_strings *s
 static int origin_row(struct et_store *store, const struct origin_sum *sum, const struct et_query *query,
                       void (*call)(void *context, const struct et_origin_row *row), void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", sum->origin);
+    sqlite3_stmt *row = et_store_bind(store, ORIGIN_GET, "i", sum->origin);
     int got = et_store_step(store, row);
     if (got == 1) {
         struct et_origin_row out = {

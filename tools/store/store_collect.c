@@ -48,7 +48,8 @@ struct pass {
 
 static int load_pass(struct et_store *store, struct pass *pass)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_PASS_GET, "");
+    sqlite3_stmt *row =
+        et_store_bind(store, "SELECT phase, cursor, sequence, seen, number, started_ns, hours FROM collect", "");
     int got = et_store_step(store, row);
     if (got == 1) {
         *pass = (struct pass){.phase = sqlite3_column_int64(row, 0),
@@ -63,15 +64,18 @@ static int load_pass(struct et_store *store, struct pass *pass)
     return got == 1 ? 0 : got ? got : -EIO;
 }
 
+static const char PASS_PUT[] =
+    "UPDATE collect SET phase = ?, cursor = ?, sequence = ?, seen = ?, number = ?, started_ns = ?, hours = ?";
+
 static int save_pass(struct et_store *store, const struct pass *pass)
 {
-    return et_store_step(store, et_store_bind(store, S_PASS_PUT, "iiiiiii", pass->phase, pass->cursor, pass->sequence,
-                                              pass->seen, pass->number, pass->started_ns, pass->hours));
+    return et_store_run(store, PASS_PUT, "iiiiiii", pass->phase, pass->cursor, pass->sequence, pass->seen, pass->number,
+                        pass->started_ns, pass->hours);
 }
 
 int et_collect_note_hour(struct et_store *store)
 {
-    return et_store_step(store, et_store_bind(store, S_PASS_HOUR, ""));
+    return et_store_run(store, "UPDATE collect SET hours = hours + 1", "");
 }
 
 /* ---- marks ---- */
@@ -106,7 +110,7 @@ static struct mark_part *find_part(struct marks *marks, int64_t id)
         marks->parts = et_reserve(marks->parts, &marks->capacity, marks->count + 1, sizeof *marks->parts);
         struct mark_part *part = &marks->parts[marks->count];
         *part = (struct mark_part){.number = number};
-        sqlite3_stmt *row = et_store_bind(marks->store, S_MARK_GET, "i", number);
+        sqlite3_stmt *row = et_store_bind(marks->store, "SELECT bits FROM mark WHERE part = ?", "i", number);
         int got = et_store_step(marks->store, row);
         if (got == 1 && sqlite3_column_bytes(row, 0) == PART_BYTES) {
             memcpy(part->bits, sqlite3_column_blob(row, 0), PART_BYTES);
@@ -141,7 +145,7 @@ static bool mark_id(struct marks *marks, int64_t id)
 static void mark_with_parents(struct marks *marks, int64_t id)
 {
     while (!marks->err && mark_id(marks, id)) {
-        sqlite3_stmt *row = et_store_bind(marks->store, S_NODE_GET, "i", id);
+        sqlite3_stmt *row = et_store_bind(marks->store, "SELECT parent FROM node WHERE id = ?", "i", id);
         int got = et_store_step(marks->store, row);
         int64_t parent = got == 1 ? sqlite3_column_int64(row, 0) : 0;
         sqlite3_reset(row);
@@ -165,8 +169,8 @@ static int save_marks(struct marks *marks, int err)
     for (size_t i = 0; i < marks->count && !err; i++) {
         const struct mark_part *part = &marks->parts[i];
         if (part->changed) {
-            err = et_store_step(marks->store, et_store_bind(marks->store, S_MARK_PUT, "ib", part->number,
-                                                            (const void *)part->bits, (size_t)PART_BYTES));
+            err = et_store_run(marks->store, "INSERT OR REPLACE INTO mark (part, bits) VALUES (?, ?)", "ib",
+                               part->number, (const void *)part->bits, (size_t)PART_BYTES);
         }
     }
     forget_marks(marks);
@@ -176,10 +180,14 @@ static int save_marks(struct marks *marks, int err)
 static int clear_marks(struct marks *marks)
 {
     forget_marks(marks);
-    return et_store_step(marks->store, et_store_bind(marks->store, S_MARKS_DROP, ""));
+    return et_store_run(marks->store, "DELETE FROM mark", "");
 }
 
 /* ---- marking ---- */
+
+static const char PAIR_MARK[] =
+    "INSERT INTO series_labels (series, labels, pass) VALUES (?1, ?2, ?3) ON CONFLICT (series, labels) DO UPDATE"
+    " SET pass = ?3 WHERE pass <> ?3";
 
 /* Marks the label sets that the series' stacks have. */
 static int mark_pairs(struct et_store *store, const struct pass *pass, int64_t series, struct et_blob contexts)
@@ -192,14 +200,14 @@ static int mark_pairs(struct et_store *store, const struct pass *pass, int64_t s
         uint64_t *seen = labels ? et_map_at(&known, labels) : NULL;
         if (seen && !*seen) {
             *seen = 1;
-            err = et_store_step(store, et_store_bind(store, S_PAIR_MARK, "iui", series, labels, pass->number));
+            err = et_store_run(store, PAIR_MARK, "iui", series, labels, pass->number);
         }
     }
     et_map_free(&known);
     return err;
 }
 
-/* A row of S_PASS_PROFILES. -EBADMSG: the stacks are damaged. */
+/* A row of PASS_PROFILES. -EBADMSG: the stacks are damaged. */
 static int mark_profile(struct marks *marks, const struct pass *pass, sqlite3_stmt *row, bool parents,
                         struct et_unpacked *unpacked)
 {
@@ -220,13 +228,17 @@ static int mark_profile(struct marks *marks, const struct pass *pass, sqlite3_st
     return err ? err : mark_pairs(marks->store, pass, sqlite3_column_int64(row, 1), et_column_blob(row, 5));
 }
 
+static const char PASS_PROFILES[] =
+    "SELECT p.id, p.series, p.columns, p.packing, s.stacks, s.contexts FROM profile p LEFT JOIN stacks s"
+    " ON s.profile = p.id WHERE p.id > ? ORDER BY p.id LIMIT ?";
+
 /* Marks what profiles after pass->seen use. parents: with the ancestors of their nodes. Returns 1: there may be more;
  * 0: all is marked; or an error. */
 static int mark_profiles(struct marks *marks, struct pass *pass, bool parents)
 {
     struct et_unpacked unpacked = {0};
     size_t stacks = 0, count = 0;
-    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_PROFILES, "ii", pass->seen, (int64_t)ROWS_AT_ONCE);
+    sqlite3_stmt *row = et_store_bind(marks->store, PASS_PROFILES, "ii", pass->seen, (int64_t)ROWS_AT_ONCE);
     int got, err = 0;
     while ((got = et_store_step(marks->store, row)) == 1 && stacks < STACKS_AT_ONCE && marks->count < PARTS_AT_ONCE) {
         err = mark_profile(marks, pass, row, parents, &unpacked);
@@ -243,11 +255,15 @@ static int mark_profiles(struct marks *marks, struct pass *pass, bool parents)
     return err ? err : got ? got : count == ROWS_AT_ONCE;
 }
 
+static const char PASS_CHUNKS[] =
+    "SELECT segment, sequence, nodes FROM chunk WHERE (segment, sequence) > (?, ?) ORDER BY segment, sequence"
+    " LIMIT ?";
+
 static int mark_chunks(struct marks *marks, struct pass *pass)
 {
     size_t nodes = 0, count = 0;
     sqlite3_stmt *row =
-        et_store_bind(marks->store, S_PASS_CHUNKS, "iii", pass->cursor, pass->sequence, (int64_t)ROWS_AT_ONCE);
+        et_store_bind(marks->store, PASS_CHUNKS, "iii", pass->cursor, pass->sequence, (int64_t)ROWS_AT_ONCE);
     int got;
     while ((got = et_store_step(marks->store, row)) == 1 && nodes < STACKS_AT_ONCE) {
         struct et_blob chunk = et_column_blob(row, 2);
@@ -268,7 +284,8 @@ static int mark_chunks(struct marks *marks, struct pass *pass)
 static int mark_parents(struct marks *marks, struct pass *pass)
 {
     int visited = 0, got;
-    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_PARENTS, "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
+    sqlite3_stmt *row = et_store_bind(marks->store, "SELECT id, parent FROM node WHERE id < ? ORDER BY id DESC LIMIT ?",
+                                      "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
     while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
         int64_t id = sqlite3_column_int64(row, 0);
         if (id > 0 && is_marked(marks, id)) {
@@ -285,7 +302,8 @@ static int mark_parents(struct marks *marks, struct pass *pass)
 static int mark_frames(struct marks *marks, struct pass *pass)
 {
     int visited = 0, got;
-    sqlite3_stmt *row = et_store_bind(marks->store, S_PASS_FRAMES, "ii", pass->seen, (int64_t)VISITED_AT_ONCE);
+    sqlite3_stmt *row = et_store_bind(marks->store, "SELECT id, frame FROM node WHERE id > ? ORDER BY id LIMIT ?", "ii",
+                                      pass->seen, (int64_t)VISITED_AT_ONCE);
     while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
         mark_id(marks, sqlite3_column_int64(row, 1));
         pass->seen = sqlite3_column_int64(row, 0);
@@ -298,18 +316,22 @@ static int mark_frames(struct marks *marks, struct pass *pass)
 /* ---- deleting ---- */
 
 struct swept_table {
-    enum et_statement last, next, drop; /* greatest id; ids after one; delete one */
+    const char *last, *next, *drop; /* greatest id; ids after one; delete one */
     enum et_deleted what;
 };
 
-static const struct swept_table SWEPT_NODES = {S_NODE_LAST, S_NODES_AFTER, S_NODE_DROP, ET_DELETED_NODES};
-static const struct swept_table SWEPT_FRAMES = {S_FRAME_LAST, S_FRAMES_AFTER, S_FRAME_DROP, ET_DELETED_FRAMES};
+static const struct swept_table SWEPT_NODES = {"SELECT max(id) FROM node",
+                                               "SELECT id FROM node WHERE id > ? ORDER BY id LIMIT ?",
+                                               "DELETE FROM node WHERE id = ?", ET_DELETED_NODES};
+static const struct swept_table SWEPT_FRAMES = {"SELECT max(id) FROM frame",
+                                                "SELECT id FROM frame WHERE id > ? ORDER BY id LIMIT ?",
+                                                "DELETE FROM frame WHERE id = ?", ET_DELETED_FRAMES};
 
 /* Deletes some unmarked rows. Returns 1: there may be more; 0: the table is done; or an error. */
 static int sweep_table(struct marks *marks, struct pass *pass, const struct swept_table *table)
 {
     struct et_store *store = marks->store;
-    int64_t ids[DELETED_AT_ONCE], last = et_store_number(store, et_store_bind(store, table->last, ""));
+    int64_t ids[DELETED_AT_ONCE], last = et_store_number(store, table->last, "");
     size_t most = marks->count + PARTS_AT_ONCE; /* beside what new rows used */
     int visited = 0, count = 0, got = 1;
     sqlite3_stmt *row = et_store_bind(store, table->next, "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
@@ -323,7 +345,7 @@ static int sweep_table(struct marks *marks, struct pass *pass, const struct swep
     sqlite3_reset(row);
     int err = last < 0 ? (int)last : got < 0 ? got : marks->err;
     for (int i = 0; i < count && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, table->drop, "i", ids[i]));
+        err = et_store_run(store, table->drop, "i", ids[i]);
     }
     if (count) {
         et_known_clear(&store->known);
@@ -332,26 +354,46 @@ static int sweep_table(struct marks *marks, struct pass *pass, const struct swep
     return err ? err : got || visited == VISITED_AT_ONCE;
 }
 
+static const char PAIRS_END[] =
+    "SELECT max(series) FROM (SELECT series FROM series_labels WHERE series > ? ORDER BY series LIMIT 300)";
+
 /* Deletes label sets of series whose stacks do not have them any more. */
 static int sweep_pairs(struct et_store *store, struct pass *pass)
 {
-    int64_t end = et_store_number(store, et_store_bind(store, S_PAIRS_END, "i", pass->cursor));
+    int64_t end = et_store_number(store, PAIRS_END, "i", pass->cursor);
     int err = end <= 0
                   ? (int)end
-                  : et_store_step(store, et_store_bind(store, S_PAIRS_UNUSED, "iii", pass->cursor, end, pass->number));
+                  : et_store_run(store, "DELETE FROM series_labels WHERE series > ?1 AND series <= ?2 AND pass <> ?3",
+                                 "iii", pass->cursor, end, pass->number);
     pass->cursor = end > 0 ? end : pass->cursor;
     return err ? err : end > 0;
 }
 
 struct referred_table {
-    enum et_statement end, unused; /* last of some ids; delete those in between that no row refers to */
+    const char *end, *unused; /* last of some ids; delete those in between that no row refers to */
     enum et_deleted what;
 };
 
+static const char MODULES_UNUSED[] =
+    "DELETE FROM module WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM module) AND NOT EXISTS (SELECT 1"
+    " FROM frame f WHERE f.module = module.id) AND NOT EXISTS (SELECT 1 FROM span s WHERE s.module = module.id)"
+    " RETURNING id";
+static const char LABELS_UNUSED[] =
+    "DELETE FROM labels WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM labels) AND NOT EXISTS (SELECT 1"
+    " FROM series_labels s WHERE s.labels = labels.id) AND NOT EXISTS (SELECT 1 FROM labelset l"
+    " WHERE l.labels = labels.id) RETURNING lines";
+static const char ORIGINS_UNUSED[] =
+    "DELETE FROM origin WHERE id > ?1 AND id <= ?2 AND id < (SELECT max(id) FROM origin) AND NOT EXISTS (SELECT 1"
+    " FROM series s WHERE s.origin = origin.id) AND NOT EXISTS (SELECT 1 FROM segment g"
+    " WHERE g.origin = origin.id AND NOT g.ended) RETURNING service, tags";
+
 static const struct referred_table REFERRED[] = {
-    [MODULES] = {S_MODULES_END, S_MODULES_UNUSED, ET_DELETED_MODULES},
-    [LABELS] = {S_LABELS_END, S_LABELS_UNUSED, ET_DELETED_LABELS},
-    [ORIGINS] = {S_ORIGINS_END, S_ORIGINS_UNUSED, ET_DELETED_ORIGINS},
+    [MODULES] = {"SELECT max(id) FROM (SELECT id FROM module WHERE id > ? ORDER BY id LIMIT 100)", MODULES_UNUSED,
+                 ET_DELETED_MODULES},
+    [LABELS] = {"SELECT max(id) FROM (SELECT id FROM labels WHERE id > ? ORDER BY id LIMIT 100)", LABELS_UNUSED,
+                ET_DELETED_LABELS},
+    [ORIGINS] = {"SELECT max(id) FROM (SELECT id FROM origin WHERE id > ? ORDER BY id LIMIT 100)", ORIGINS_UNUSED,
+                 ET_DELETED_ORIGINS},
 };
 
 /* Names that are gone make room for others. row: what was deleted. */
@@ -367,7 +409,7 @@ static void release_names(struct et_store *store, enum et_deleted what, sqlite3_
 static int sweep_referred(struct et_store *store, struct pass *pass)
 {
     const struct referred_table *table = &REFERRED[pass->phase];
-    int64_t end = et_store_number(store, et_store_bind(store, table->end, "i", pass->cursor)), count = 0;
+    int64_t end = et_store_number(store, table->end, "i", pass->cursor), count = 0;
     if (end <= 0) {
         return (int)end;
     }

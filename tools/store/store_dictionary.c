@@ -97,7 +97,7 @@ static const struct et_resident_node *get_node(struct dictionary_loader *l, uint
         return node;
     }
     unlock(l);
-    sqlite3_stmt *row = et_store_bind(l->store, S_NODE_GET, "u", id);
+    sqlite3_stmt *row = et_store_bind(l->store, "SELECT parent, frame FROM node WHERE id = ?", "u", id);
     int got = et_store_step(l->store, row);
     lock(l);
     if (got == 1) {
@@ -144,7 +144,7 @@ static void read_nodes(struct dictionary_loader *l, const struct et_sum *sums, s
     }
     if (missing && last / PASSED_OVER <= missing) {
         unlock(l);
-        sqlite3_stmt *row = et_store_bind(l->store, S_NODES_TO, "u", last);
+        sqlite3_stmt *row = et_store_bind(l->store, "SELECT id, parent, frame FROM node WHERE id <= ?", "u", last);
         int got;
         while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
             uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
@@ -171,7 +171,7 @@ static uint32_t put_text(struct dictionary_loader *l, sqlite3_stmt *row, int col
     return *text ? et_intern(&l->resident->strings, text) : 0;
 }
 
-/* A row of S_FRAMES_TO; ignores frames that are not needed. */
+/* A row of FRAMES_TO; ignores frames that are not needed. */
 static void put_frame(struct dictionary_loader *l, sqlite3_stmt *row)
 {
     uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
@@ -198,7 +198,9 @@ static void put_frame(struct dictionary_loader *l, sqlite3_stmt *row)
 /* Reads all missing frames with first <= id <= last. */
 static void read_range(struct dictionary_loader *l, uint64_t first, uint64_t last)
 {
-    sqlite3_stmt *row = et_store_bind(l->store, S_FRAMES_TO, "uu", first, last);
+    sqlite3_stmt *row =
+        et_store_bind(l->store, "SELECT id, module, address, name, file, line FROM frame WHERE id >= ? AND id <= ?",
+                      "uu", first, last);
     int got;
     while ((got = et_store_step(l->store, row)) == 1 && !l->err) {
         put_frame(l, row);
@@ -244,7 +246,7 @@ static const struct et_resident_module *get_module(struct dictionary_loader *l, 
     struct et_resident_module *module = et_pages_at(&l->resident->modules, id, sizeof *module);
     if (!module->known) {
         unlock(l);
-        sqlite3_stmt *row = et_store_bind(l->store, S_MODULE_GET, "u", id);
+        sqlite3_stmt *row = et_store_bind(l->store, "SELECT build_id, path FROM module WHERE id = ?", "u", id);
         int got = et_store_step(l->store, row);
         lock(l);
         if (got == 1) {

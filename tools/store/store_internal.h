@@ -7,151 +7,6 @@
 
 #include <sqlite3.h>
 
-enum et_statement {
-    S_BEGIN,
-    S_COMMIT,
-    S_ROLLBACK,
-    S_PART,
-    S_PART_KEEP,
-    S_PART_UNDO,
-    S_VERSION,
-    S_MODULE_FIND,
-    S_MODULE_ADD,
-    S_FRAME_FIND,
-    S_FRAME_ADD,
-    S_NODE_FIND,
-    S_NODE_ADD,
-    S_ORIGIN_FIND,
-    S_ORIGIN_ADD,
-    S_UNDATED_FIND,
-    S_UNDATED_ADD,
-    S_STATS_PUT,
-    S_PROFILE_ADD,
-    S_STACKS_ADD,
-    S_STACKS_GET,
-    S_SERIES_ADD,
-    S_SERIES_WANTED,
-    S_SERIES_GET,
-    S_SERIES_LABELS_ADD,
-    S_SERIES_LABELS,
-    S_BUCKET_DIRTY,
-    S_BUCKETS,
-    S_ROWS,
-    S_ROW_NEXT,
-    S_BUCKET_PUT,
-    S_BUCKET_DUE,
-    S_BUCKET_FULL,
-    S_HOUR_OLD,
-    S_HOUR_FIRST,
-    S_ROWS_LEFT,
-    S_SEEN_LAST,
-    S_HOURS_SINCE,
-    S_BUCKET_DROP,
-    S_LAST_ID,
-    S_LAST_AT,
-    S_RELAY_LEAST,
-    S_RELAY_LOST,
-    S_ROWS_OLD,
-    S_PROFILE_DROP,
-    S_STACKS_DROP,
-    S_SERIES_DROP,
-    S_SERIES_LABELS_DROP,
-    S_SERIES_FIRST,
-    S_PAGES,
-    S_PAGES_FREE,
-    S_PAGE_SIZE,
-    S_BUCKETS_RENEW,
-    S_SEGMENTS_RENEW,
-    S_SEGMENT_OLD,
-    S_SEGMENT_DROP,
-    S_VACUUM,
-    S_SKIPPED,
-    S_METRIC_MORE,
-    S_METRIC_NEW,
-    S_METRIC_KNOWN,
-    S_METRIC_SETS,
-    S_METRIC_DROP,
-    S_METRICS,
-    S_RELAY_GET,
-    S_RELAY_ADD,
-    S_RELAY_OFF,
-    S_PROFILES_BEHIND,
-    S_LABELS_FIND,
-    S_LABELS_ADD,
-    S_LABELS_GET,
-    S_SEGMENT_GET,
-    S_SEGMENT_PUT,
-    S_SPAN_ADD,
-    S_SPAN_GET,
-    S_LABELSET_ADD,
-    S_LABELSET_GET,
-    S_CHUNK_ADD,
-    S_CHUNK_GET,
-    S_SPAN_DROP,
-    S_CHUNK_DROP,
-    S_LABELSET_DROP,
-    S_MODULE_GET,
-    S_FRAMES_TO,
-    S_NODE_GET,
-    S_NODES_TO,
-    S_SERVICES,
-    S_TAGSETS,
-    S_TAGS_ALL,
-    S_LABELS_ALL,
-    S_ORIGIN_GET,
-    S_KIND,
-    S_HOURS_LEFT,
-    S_HOUR_NEXT,
-    S_HOUR_BYTES,
-    S_DELETED_ADD,
-    S_DELETED,
-    S_PASS_GET,
-    S_PASS_PUT,
-    S_PASS_HOUR,
-    S_MARK_GET,
-    S_MARK_PUT,
-    S_MARKS_DROP,
-    S_PASS_PROFILES,
-    S_PASS_CHUNKS,
-    S_PASS_PARENTS,
-    S_PASS_FRAMES,
-    S_PAIR_MARK,
-    S_PAIRS_END,
-    S_PAIRS_UNUSED,
-    S_NODE_LAST,
-    S_NODES_AFTER,
-    S_NODE_DROP,
-    S_FRAME_LAST,
-    S_FRAMES_AFTER,
-    S_FRAME_DROP,
-    S_MODULES_END,
-    S_MODULES_UNUSED,
-    S_LABELS_END,
-    S_LABELS_UNUSED,
-    S_ORIGINS_END,
-    S_ORIGINS_UNUSED,
-    S_CRASH_ADD,
-    S_CRASH_DROP,
-    S_CRASHES,
-    S_INCIDENT_ADD,
-    S_INCIDENT_DROP,
-    S_INCIDENTS,
-    S_INCIDENT_AFTER,
-    S_INCIDENT_LAST,
-    S_INCIDENT_SENDERS,
-    S_INCIDENT,
-    S_ROLLUP_ADD,
-    S_ROLLUP_GET,
-    S_ROLLUPS,
-    S_ROLLUPS_DROP,
-    S_ROLLUP_BYTES,
-    S_ROLL_DUE,
-    S_ROLLED_GET,
-    S_ROLLED_PUT,
-    S_ROLLED_DROP,
-    S_COUNT
-};
-
 /* The cache of segment dictionaries (store_segment.c). */
 struct et_cached {
     uint64_t id;
@@ -177,7 +32,7 @@ struct et_floor {
 
 struct et_store {
     sqlite3 *db;
-    sqlite3_stmt *statements[S_COUNT];
+    struct et_map statements; /* address of the SQL -> sqlite3_stmt pointer */
     struct et_bounds *bounds;
     struct et_age *age;                   /* NULL: the system's clock */
     struct et_residents *residents;       /* NULL: none */
@@ -200,10 +55,6 @@ struct et_store {
     bool new_frames, new_nodes;
     char why[256];
 };
-
-/* Binds by format: i int64_t, u uint64_t (stored as its bits), s text, b void pointer and size_t. Returns the
- * statement, ready to step; NULL: failed, see et_store_why(). */
-sqlite3_stmt *et_store_bind(struct et_store *store, enum et_statement which, const char *format, ...);
 
 /* Removes the dictionaries that the rolled back transaction changed, or all, from the cache. */
 void et_store_cache_undo(struct et_store *store, bool all);
@@ -229,14 +80,25 @@ int et_schema_find(sqlite3 *db, enum et_schema *found, char *why, size_t size);
 /* Creates the tables of an empty database. Returns 0 or an error; the store keeps the message. */
 int et_schema_create(struct et_store *store);
 
-/* Returns 1: a row; 0: done; or a negative errno value. */
+/*
+ * Statements are prepared at their first use and kept by the address of `sql`, which must be a string literal or a
+ * static constant. Only one user at a time may step a statement. format has a letter for each value: i int64_t,
+ * u uint64_t (stored as its bits), s text, b void pointer and size_t.
+ */
+
+/* Returns the statement, ready to step; NULL: failed, see et_store_why(). */
+sqlite3_stmt *et_store_bind(struct et_store *store, const char *sql, const char *format, ...);
+/* Returns 1: a row; 0: done; or a negative errno value. statement NULL: the error of et_store_bind(). */
 int et_store_step(struct et_store *store, sqlite3_stmt *statement);
-
-/* First column of the first row; 0: no row; or an error. */
-int64_t et_store_number(struct et_store *store, sqlite3_stmt *statement);
-
-/* Deletes the oldest rows beyond the limits: S_CRASH_DROP, S_INCIDENT_DROP. Returns 0 or an error. */
-int et_store_drop_beyond(struct et_store *store, enum et_statement which, const struct et_most *most);
+/* Runs a statement that has no rows. Returns 0 or an error. */
+int et_store_run(struct et_store *store, const char *sql, const char *format, ...);
+/* Returns the new row's id; 0: it was not added, because it is there; or an error. */
+int64_t et_store_insert(struct et_store *store, const char *sql, const char *format, ...);
+/* Returns the first column of the first row; 0: there is no row; or an error. */
+int64_t et_store_number(struct et_store *store, const char *sql, const char *format, ...);
+/* Ends reading that a failed call has left open. */
+void et_statements_reset(struct et_store *store);
+void et_statements_free(struct et_store *store);
 
 /* The tags and names of a profile's process. */
 struct et_process {

@@ -32,7 +32,8 @@ const struct et_policy et_policy_default = {
 /* Rows of level 0 with greater ids are kept for up to a day, because a relay destination still needs them. */
 static int64_t relay_hold_id(struct et_store *store)
 {
-    return et_store_number(store, et_store_bind(store, S_RELAY_LEAST, ""));
+    return et_store_number(store, "SELECT ifnull(min(cursor), 9223372036854775807) FROM relay WHERE state <> 'off'",
+                           "");
 }
 
 /* ---- marking finer rows ---- */
@@ -63,12 +64,17 @@ static int strip_hour(struct et_store *store, struct et_bucket *hour, int64_t la
     return err ? err : settled;
 }
 
+static const char BUCKET_FULL[] =
+    "SELECT " ET_BUCKET_COLUMNS
+    " FROM bucket WHERE level = ? AND start_ns <= ? AND seen_ns <= ? AND low = high AND gone < low"
+    " ORDER BY start_ns LIMIT 1";
+
 /* Marks the oldest bucket of the level that ended and was merged before before_ns and still has finer rows. Returns 1
  * if it marked one. */
 static int strip_oldest(struct et_store *store, int level, int64_t before_ns)
 {
     int64_t start = before_ns - et_level_ns[level];
-    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_FULL, "iii", (int64_t)level, start, before_ns);
+    sqlite3_stmt *row = et_store_bind(store, BUCKET_FULL, "iii", (int64_t)level, start, before_ns);
     int got = et_store_step(store, row);
     if (got != 1) {
         return got;
@@ -100,12 +106,16 @@ struct row_range {
     int64_t from, to, up_to; /* at_ns, and the greatest id */
 };
 
+static const char ROWS_OLD[] =
+    "SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 AND id <= ?4 AND (id <= ?5"
+    " OR at_ns < ?6) LIMIT ?7";
+
 /* Deletes some rows of the range. Returns their number or an error. */
 static int delete_rows(struct et_store *store, const struct row_range *range, const struct et_keep_time *now)
 {
     int64_t now_ns = now->clock_ns < now->count_ns ? now->clock_ns : now->count_ns;
     int64_t hold = range->level == 0 ? relay_hold_id(store) : INT64_MAX, ids[DELETED_AT_ONCE];
-    sqlite3_stmt *row = et_store_bind(store, S_ROWS_OLD, "iiiiiii", (int64_t)range->level, range->from, range->to,
+    sqlite3_stmt *row = et_store_bind(store, ROWS_OLD, "iiiiiii", (int64_t)range->level, range->from, range->to,
                                       range->up_to, hold, now_ns - DAY, (int64_t)DELETED_AT_ONCE);
     int got = hold < 0 ? (int)hold : 0, count = 0;
     while (got >= 0 && (got = et_store_step(store, row)) == 1) {
@@ -113,10 +123,11 @@ static int delete_rows(struct et_store *store, const struct row_range *range, co
     }
     for (int i = 0; i < count && got >= 0; i++) {
         if (ids[i] > hold) {
-            got = et_store_step(store, et_store_bind(store, S_RELAY_LOST, "i", ids[i]));
+            got = et_store_run(store, "UPDATE relay SET lost = lost + 1 WHERE cursor < ? AND state <> 'off'", "i",
+                               ids[i]);
         }
-        got = got ? got : et_store_step(store, et_store_bind(store, S_STACKS_DROP, "i", ids[i]));
-        got = got ? got : et_store_step(store, et_store_bind(store, S_PROFILE_DROP, "i", ids[i]));
+        got = got ? got : et_store_run(store, "DELETE FROM stacks WHERE profile = ?", "i", ids[i]);
+        got = got ? got : et_store_run(store, "DELETE FROM profile WHERE id = ?", "i", ids[i]);
     }
     return got < 0 ? got : count;
 }
@@ -145,6 +156,18 @@ static int sweep_step(struct et_store *store, const struct et_keep_time *now)
     return 0;
 }
 
+/* Series whose profiles all ended before ?1 and are deleted. Those left have at_ns before ?1, too: a profile of the
+ * last hour before the end is in the middle of that hour at most. All levels are named, because then the index counts.
+ */
+#define UNUSED_SERIES " last_ns < ?1 AND id NOT IN (SELECT series FROM profile WHERE level IN (0, 1, 2) AND at_ns < ?1)"
+
+static const char SERIES_LABELS_DROP[] =
+    "DELETE FROM series_labels WHERE series IN (SELECT id FROM series WHERE" UNUSED_SERIES ")";
+static const char SERIES_DROP[] = "DELETE FROM series WHERE" UNUSED_SERIES;
+static const char SERIES_FIRST[] =
+    "UPDATE series SET first_ns = ?1 WHERE first_ns < ?1 AND NOT EXISTS (SELECT 1 FROM bucket"
+    " WHERE start_ns < ?1)";
+
 /* Deletes some rows of the hour; after the last, what only they used, and counts the hour. */
 static int drop_hour(struct et_store *store, int64_t hour_ns, const struct et_keep_time *now, enum et_deleted reason)
 {
@@ -159,16 +182,20 @@ static int drop_hour(struct et_store *store, int64_t hour_ns, const struct et_ke
         }
     }
     store->dropping = err != 0;
-    int64_t left = err ? err : et_store_number(store, et_store_bind(store, S_ROWS_LEFT, "ii", hour_ns, hour_ns + HOUR));
+    int64_t left =
+        err ? err
+            : et_store_number(store, "SELECT count(*) FROM profile WHERE NOT level AND at_ns >= ?1 AND at_ns < ?2",
+                              "ii", hour_ns, hour_ns + HOUR);
     if (left) {
         return left < 0 ? (int)left : 0; /* a relay destination needs them */
     }
-    err = et_store_step(store, et_store_bind(store, S_BUCKET_DROP, "ii", hour_ns, hour_ns + HOUR));
+    err =
+        et_store_run(store, "DELETE FROM bucket WHERE start_ns >= ?1 AND start_ns < ?2", "ii", hour_ns, hour_ns + HOUR);
     err = err ? err : et_rollup_forget(store, hour_ns);
     /* its profiles started in the hour, and may end in the next */
-    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_LABELS_DROP, "i", hour_ns + 2 * HOUR));
-    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_DROP, "i", hour_ns + 2 * HOUR));
-    err = err ? err : et_store_step(store, et_store_bind(store, S_SERIES_FIRST, "i", hour_ns + HOUR));
+    err = err ? err : et_store_run(store, SERIES_LABELS_DROP, "i", hour_ns + 2 * HOUR);
+    err = err ? err : et_store_run(store, SERIES_DROP, "i", hour_ns + 2 * HOUR);
+    err = err ? err : et_store_run(store, SERIES_FIRST, "i", hour_ns + HOUR);
     err = err ? err : et_collect_note_hour(store);
     err = err ? err : et_store_note_deleted(store, reason, 1);
     return err ? err : 1;
@@ -183,21 +210,34 @@ static int drop_hour_of(struct et_store *store, sqlite3_stmt *row, const struct 
     return got == 1 ? drop_hour(store, hour, now, reason) : got;
 }
 
+static const char HOUR_OLD[] =
+    "SELECT start_ns - start_ns % 3600000000000 AS hour FROM bucket GROUP BY hour"
+    " HAVING hour + 3600000000000 <= ?1 AND max(seen_ns) <= ?1 AND NOT max(dirty OR low <> high) ORDER BY hour"
+    " LIMIT 1";
+
 static int age_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
 {
-    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, S_HOUR_OLD, "i", now->count_ns - policy->keep_ns) : NULL;
+    sqlite3_stmt *row = policy->keep_ns ? et_store_bind(store, HOUR_OLD, "i", now->count_ns - policy->keep_ns) : NULL;
     return policy->keep_ns ? drop_hour_of(store, row, now, ET_DELETED_OLD_HOURS) : 0;
 }
 
+static const char PAGES[] = "PRAGMA page_count";
+static const char PAGES_FREE[] = "PRAGMA freelist_count";
+
 static int64_t used_bytes(struct et_store *store)
 {
-    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
-    int64_t free_pages = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
-    int64_t size = et_store_number(store, et_store_bind(store, S_PAGE_SIZE, ""));
+    int64_t pages = et_store_number(store, PAGES, "");
+    int64_t free_pages = et_store_number(store, PAGES_FREE, "");
+    int64_t size = et_store_number(store, "PRAGMA page_size", "");
     return pages < 0 ? pages : free_pages < 0 ? free_pages : size < 0 ? size : (pages - free_pages) * size;
 }
 
 /* ---- the size limit ---- */
+
+static const char HOUR_BYTES[] =
+    "SELECT CAST(count(*) * ifnull((SELECT avg(length(s.stacks) + ifnull(length(s.contexts), 0) + ?4) FROM"
+    " (SELECT id FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3 LIMIT ?5) p JOIN stacks s"
+    " ON s.profile = p.id), 0) AS INTEGER) FROM profile WHERE level = ?1 AND at_ns >= ?2 AND at_ns < ?3";
 
 /* Estimates the bytes of an hour's profiles from some of its rows. */
 static int64_t hour_bytes(struct et_store *store, int64_t hour_ns)
@@ -205,8 +245,8 @@ static int64_t hour_bytes(struct et_store *store, int64_t hour_ns)
     enum { ROW_BYTES = 200, LOOKED_AT = 300 };
     int64_t sum = et_rollup_bytes(store, hour_ns);
     for (int level = 0; level < ET_LEVELS && sum >= 0; level++) {
-        int64_t bytes = et_store_number(store, et_store_bind(store, S_HOUR_BYTES, "iiiii", (int64_t)level, hour_ns,
-                                                             hour_ns + HOUR, (int64_t)ROW_BYTES, (int64_t)LOOKED_AT));
+        int64_t bytes = et_store_number(store, HOUR_BYTES, "iiiii", (int64_t)level, hour_ns, hour_ns + HOUR,
+                                        (int64_t)ROW_BYTES, (int64_t)LOOKED_AT);
         if (bytes < 0) {
             return bytes;
         }
@@ -214,6 +254,9 @@ static int64_t hour_bytes(struct et_store *store, int64_t hour_ns)
     }
     return sum;
 }
+
+static const char HOUR_NEXT[] =
+    "SELECT start_ns - start_ns % 3600000000000 FROM bucket WHERE start_ns >= ? ORDER BY start_ns LIMIT 1";
 
 /* Counts the bytes of the hours that are left, one hour a call. Returns 1 until the count is complete. */
 static int count_floor(struct et_store *store, int64_t hours, int64_t now_ns)
@@ -226,7 +269,7 @@ static int count_floor(struct et_store *store, int64_t hours, int64_t now_ns)
     if (floor->hours != hours || floor->counted_ns) {
         *floor = (struct et_floor){.hours = hours, .next_ns = INT64_MIN, .used = floor->used};
     }
-    sqlite3_stmt *row = et_store_bind(store, S_HOUR_NEXT, "i", floor->next_ns);
+    sqlite3_stmt *row = et_store_bind(store, HOUR_NEXT, "i", floor->next_ns);
     int got = et_store_step(store, row);
     int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
@@ -244,13 +287,18 @@ static int count_floor(struct et_store *store, int64_t hours, int64_t now_ns)
 static int drop_oldest(struct et_store *store, const struct et_policy *policy, int64_t used,
                        const struct et_keep_time *now)
 {
-    int64_t hours = et_store_number(store, et_store_bind(store, S_HOURS_LEFT, ""));
+    int64_t hours =
+        et_store_number(store, "SELECT count(DISTINCT start_ns - start_ns % 3600000000000) FROM bucket", "");
     int got = hours < 0 ? (int)hours : hours > ET_KEPT_HOURS ? 0 : count_floor(store, hours, now->count_ns);
     if (got) {
         return got;
     }
     if (hours > ET_KEPT_HOURS || (hours > 1 && store->floor.bytes > policy->max_bytes)) {
-        return drop_hour_of(store, et_store_bind(store, S_HOUR_FIRST, ""), now, ET_DELETED_BIG_HOURS);
+        return drop_hour_of(
+            store,
+            et_store_bind(store, "SELECT start_ns - start_ns % 3600000000000 FROM bucket ORDER BY start_ns LIMIT 1",
+                          ""),
+            now, ET_DELETED_BIG_HOURS);
     }
     got = et_collect_step(store, now->count_ns, true);
     store->floor.used = got ? store->floor.used : used;
@@ -304,7 +352,7 @@ const char *et_deleted_name(enum et_deleted what)
 int et_store_deleted(struct et_store *store, uint64_t counts[ET_DELETED_COUNT])
 {
     memset(counts, 0, ET_DELETED_COUNT * sizeof *counts);
-    sqlite3_stmt *row = et_store_bind(store, S_DELETED, "");
+    sqlite3_stmt *row = et_store_bind(store, "SELECT what, count FROM deleted", "");
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         for (enum et_deleted i = 0; i < ET_DELETED_COUNT; i++) {
@@ -316,22 +364,26 @@ int et_store_deleted(struct et_store *store, uint64_t counts[ET_DELETED_COUNT])
     return got;
 }
 
+static const char DELETED_ADD[] = "INSERT INTO deleted (what, count) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE"
+                                  " SET count = count + excluded.count";
+
 int et_store_note_deleted(struct et_store *store, enum et_deleted what, int64_t count)
 {
-    return et_store_step(store, et_store_bind(store, S_DELETED_ADD, "si", et_deleted_name(what), count));
+    return et_store_run(store, DELETED_ADD, "si", et_deleted_name(what), count);
 }
 
 /* ---- other steps ---- */
 
 static int segment_step(struct et_store *store, int64_t now_ns)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_SEGMENT_OLD, "i", now_ns - SEGMENT_NS);
+    sqlite3_stmt *row =
+        et_store_bind(store, "SELECT id FROM segment WHERE seen_ns < ? LIMIT 1", "i", now_ns - SEGMENT_NS);
     int got = et_store_step(store, row);
     uint64_t id = got == 1 ? (uint64_t)sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
     if (got == 1) {
         int err = et_store_segment_drop(store, id);
-        err = err ? err : et_store_step(store, et_store_bind(store, S_SEGMENT_DROP, "u", id));
+        err = err ? err : et_store_run(store, "DELETE FROM segment WHERE id = ?", "u", id);
         return err ? err : 1;
     }
     return got;
@@ -341,17 +393,17 @@ static int segment_step(struct et_store *store, int64_t now_ns)
 static int vacuum_step(struct et_store *store)
 {
     enum { FEW = 1024, AT_ONCE = 128 };
-    int64_t pages = et_store_number(store, et_store_bind(store, S_PAGES, ""));
-    int64_t spare = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t pages = et_store_number(store, PAGES, "");
+    int64_t spare = et_store_number(store, PAGES_FREE, "");
     if (pages < 0 || spare < 0 || spare < FEW || spare < pages / 4) {
         return pages < 0 ? (int)pages : spare < 0 ? (int)spare : 0;
     }
-    sqlite3_stmt *row = et_store_bind(store, S_VACUUM, "");
+    sqlite3_stmt *row = et_store_bind(store, "PRAGMA incremental_vacuum(128)", "");
     int got, steps = 0;
     while ((got = et_store_step(store, row)) == 1 && steps++ < AT_ONCE) {
     }
     sqlite3_reset(row);
-    int64_t left = et_store_number(store, et_store_bind(store, S_PAGES_FREE, ""));
+    int64_t left = et_store_number(store, PAGES_FREE, "");
     return got < 0 ? got : left < spare;
 }
 

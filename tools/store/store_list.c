@@ -98,7 +98,7 @@ static int list_series(struct et_store *store, const struct et_series *series, s
     if (!listed->name && series->process.host[0]) { /* pushed pprof has none */
         add_text(listed, ET_HOST, strlen(ET_HOST));
     }
-    sqlite3_stmt *row = et_store_bind(store, S_SERIES_LABELS, "i", series->id);
+    sqlite3_stmt *row = et_series_labels_bind(store, series->id);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         list_labels(listed, et_column_text(row, 0));

@@ -482,7 +482,7 @@ static int load_row(struct profile_loader *s, const struct et_row *row)
     if (row->use == ET_USE_HEADER) {
         return 0;
     }
-    sqlite3_stmt *statement = et_store_bind(s->store, rollup ? S_ROLLUP_GET : S_STACKS_GET, "i", row->id);
+    sqlite3_stmt *statement = rollup ? et_rollup_bind(s->store, row->id) : et_stacks_bind(s->store, row->id);
     int got = et_store_step(s->store, statement);
     if (got == 1) {
         note_members(s, rollup && header ? et_column_blob(statement, 2) : (struct et_blob){0});
@@ -617,9 +617,11 @@ int et_store_load(struct et_store *store, const struct et_query *query, struct e
     return finish_sums(&sums, err, out);
 }
 
+static const char ROW_NEXT[] = "SELECT " ET_ROW_COLUMNS " FROM profile WHERE id > ? AND NOT level ORDER BY id LIMIT 1";
+
 static int next_row(struct et_store *store, int64_t after, struct et_row *out)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ROW_NEXT, "i", after);
+    sqlite3_stmt *row = et_store_bind(store, ROW_NEXT, "i", after);
     int got = et_store_step(store, row);
     if (got == 1) {
         *out = et_row_of(row, 0);

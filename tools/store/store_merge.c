@@ -119,7 +119,7 @@ static int merge_row(struct series_merge *m, const struct et_row *row)
     if (m->is_level && !et_row_is_last(&m->latest, 0, row)) {
         return 0;
     }
-    sqlite3_stmt *statement = et_store_bind(m->store, S_STACKS_GET, "i", row->id);
+    sqlite3_stmt *statement = et_stacks_bind(m->store, row->id);
     int got = et_store_step(m->store, statement);
     if (got == 1) {
         struct et_blob stacks = et_column_blob(statement, 0);
@@ -277,8 +277,8 @@ static int compare_merge_rows(const void *a, const void *b)
 static int read_sources(struct et_store *store, const struct et_bucket *bucket, struct et_rows *out)
 {
     int below = bucket->level - 1;
-    sqlite3_stmt *statement = et_store_bind(store, S_ROWS, "iii", (int64_t)below, bucket->start_ns,
-                                            bucket->start_ns + et_level_ns[bucket->level]);
+    sqlite3_stmt *statement =
+        et_rows_bind(store, below, bucket->start_ns, bucket->start_ns + et_level_ns[bucket->level]);
     int got;
     while ((got = et_store_step(store, statement)) == 1) {
         struct et_row row = et_row_of(statement, below);
@@ -293,11 +293,14 @@ static int read_sources(struct et_store *store, const struct et_bucket *bucket, 
     return got;
 }
 
+static const char BUCKET_PUT[] =
+    "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9,"
+    " seen_ns = ?10 WHERE level = ?1 AND start_ns = ?2";
+
 int et_bucket_put(struct et_store *store, const struct et_bucket *b)
 {
-    return et_store_step(store, et_store_bind(store, S_BUCKET_PUT, "iiiiiiiiii", (int64_t)b->level, b->start_ns,
-                                              (int64_t)b->dirty, b->low, b->high, b->done, b->gone, b->swept, b->bare,
-                                              b->seen_ns));
+    return et_store_run(store, BUCKET_PUT, "iiiiiiiiii", (int64_t)b->level, b->start_ns, (int64_t)b->dirty, b->low,
+                        b->high, b->done, b->gone, b->swept, b->bare, b->seen_ns);
 }
 
 /* Continues the bucket's merge pass, or starts one. */
@@ -331,11 +334,16 @@ static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_
     return err ? err : et_bucket_put(store, bucket);
 }
 
+static const char BUCKET_DUE[] =
+    "SELECT " ET_BUCKET_COLUMNS
+    ", level FROM bucket WHERE (dirty OR low <> high) AND start_ns <= CASE level WHEN 1 THEN ?1 ELSE ?2 END"
+    " ORDER BY level, start_ns LIMIT 1";
+
 int et_merge_step(struct et_store *store, const struct et_keep_time *now, size_t stacks)
 {
     struct et_bucket bucket;
     int64_t due = now->clock_ns - GRACE_NS;
-    sqlite3_stmt *row = et_store_bind(store, S_BUCKET_DUE, "ii", due - et_level_ns[1], due - et_level_ns[2]);
+    sqlite3_stmt *row = et_store_bind(store, BUCKET_DUE, "ii", due - et_level_ns[1], due - et_level_ns[2]);
     int got = et_store_step(store, row);
     if (got == 1) {
         bucket = et_bucket_of(row, sqlite3_column_int(row, 9));

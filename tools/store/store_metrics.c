@@ -61,7 +61,7 @@ static char *copy_value(const char *lines, const char *key, const char *other)
 /* Reads the origin's set. Returns 1, or as et_store_step(). */
 static int read_set(struct et_store *store, int64_t origin, struct metric_set *set)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", origin);
+    sqlite3_stmt *row = et_store_bind(store, "SELECT service, tags, host FROM origin WHERE id = ?", "i", origin);
     int got = et_store_step(store, row);
     if (got == 1) {
         const char *tags = et_column_text(row, 1);
@@ -86,12 +86,17 @@ static void free_set(struct metric_set *set)
 
 static int count_sets(struct et_store *store)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRIC_SETS, "");
+    sqlite3_stmt *row =
+        et_store_bind(store, "SELECT count(*) FROM (SELECT DISTINCT service, version, device, labels FROM metric)", "");
     int got = et_store_step(store, row);
     store->metric_sets = got == 1 ? sqlite3_column_int64(row, 0) : store->metric_sets;
     sqlite3_reset(row);
     return got < 0 ? got : 0;
 }
+
+static const char METRIC_DROP[] =
+    "DELETE FROM metric WHERE (service, version, device, labels) IN (SELECT service, version, device, labels"
+    " FROM metric WHERE service <> ? GROUP BY 1, 2, 3, 4 HAVING max(last_ns) < ?)";
 
 /* Counts the sets, and drops old ones when there are too many. Returns 0 or an error. */
 static int drop_unseen_sets(struct et_store *store, int64_t now_ns)
@@ -101,7 +106,7 @@ static int drop_unseen_sets(struct et_store *store, int64_t now_ns)
     if (err || store->metric_sets < SETS) {
         return err;
     }
-    err = et_store_step(store, et_store_bind(store, S_METRIC_DROP, "si", ET_METRIC_OTHER, now_ns - UNSEEN_NS));
+    err = et_store_run(store, METRIC_DROP, "si", ET_METRIC_OTHER, now_ns - UNSEEN_NS);
     return err ? err : count_sets(store);
 }
 
@@ -109,8 +114,9 @@ static int drop_unseen_sets(struct et_store *store, int64_t now_ns)
  * reached, it is recounted once an hour and not for each profile. */
 static int has_room(struct et_store *store, const struct metric_set *set)
 {
-    sqlite3_stmt *row =
-        et_store_bind(store, S_METRIC_KNOWN, "ssss", set->service, set->version, set->device, set->labels);
+    sqlite3_stmt *row = et_store_bind(
+        store, "SELECT 1 FROM metric WHERE service = ? AND version = ? AND device = ? AND labels = ? LIMIT 1", "ssss",
+        set->service, set->version, set->device, set->labels);
     int known = et_store_step(store, row);
     int64_t now_ns = et_age_now(store->age);
     sqlite3_reset(row);
@@ -129,10 +135,17 @@ static int has_room(struct et_store *store, const struct metric_set *set)
     return room;
 }
 
+static const char METRIC_MORE[] =
+    "UPDATE metric SET value = value + ?, count = count + ?, profiles = profiles + ?, last_ns = max(last_ns, ?)"
+    " WHERE service = ? AND version = ? AND device = ? AND labels = ? AND kind = ?";
+static const char METRIC_NEW[] =
+    "INSERT INTO metric (service, version, device, labels, kind, value, count, profiles, last_ns) VALUES (?, ?,"
+    " ?, ?, ?, ?, ?, ?, ?)";
+
 static int add_to_set(struct et_store *store, const struct metric_set *set, const char *kind,
                       const struct et_counted *more)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRIC_MORE, "uuuisssss", more->value, more->count, more->profiles,
+    sqlite3_stmt *row = et_store_bind(store, METRIC_MORE, "uuuisssss", more->value, more->count, more->profiles,
                                       more->last_ns, set->service, set->version, set->device, set->labels, kind);
     int err = et_store_step(store, row);
     if (err || sqlite3_changes(store->db)) {
@@ -144,9 +157,8 @@ static int add_to_set(struct et_store *store, const struct metric_set *set, cons
     if (room <= 0) {
         return room < 0 ? room : add_to_set(store, &other, kind, more);
     }
-    return et_store_step(store,
-                         et_store_bind(store, S_METRIC_NEW, "sssssuuui", set->service, set->version, set->device,
-                                       set->labels, kind, more->value, more->count, more->profiles, more->last_ns));
+    return et_store_run(store, METRIC_NEW, "sssssuuui", set->service, set->version, set->device, set->labels, kind,
+                        more->value, more->count, more->profiles, more->last_ns);
 }
 
 int et_store_count(struct et_store *store, int64_t origin, const char *kind, const struct et_counted *more)
@@ -188,10 +200,10 @@ static int add_losses(struct et_store *store, const struct metric_set *set, cons
 
 static Edgeprof__V1__Stats *known_stats(struct et_store *store, int64_t origin)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ORIGIN_GET, "i", origin);
+    sqlite3_stmt *row = et_store_bind(store, "SELECT stats FROM origin WHERE id = ?", "i", origin);
     Edgeprof__V1__Stats *stats = NULL;
-    if (et_store_step(store, row) == 1 && sqlite3_column_blob(row, 9)) {
-        stats = edgeprof__v1__stats__unpack(NULL, (size_t)sqlite3_column_bytes(row, 9), sqlite3_column_blob(row, 9));
+    if (et_store_step(store, row) == 1 && sqlite3_column_blob(row, 0)) {
+        stats = edgeprof__v1__stats__unpack(NULL, (size_t)sqlite3_column_bytes(row, 0), sqlite3_column_blob(row, 0));
     }
     sqlite3_reset(row);
     return stats;
@@ -215,9 +227,13 @@ int et_store_count_losses(struct et_store *store, int64_t origin, const void *st
 
 /* ---- reading ---- */
 
+static const char METRICS[] =
+    "SELECT service, version, device, kind, value, count, profiles, last_ns, labels FROM metric ORDER BY service,"
+    " version, device, labels, kind";
+
 int et_store_metrics(struct et_store *store, void (*call)(void *context, const struct et_metric *metric), void *context)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_METRICS, "");
+    sqlite3_stmt *row = et_store_bind(store, METRICS, "");
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         struct et_metric metric = {

@@ -130,7 +130,7 @@ static void sum_stacks(struct part_reader *r, const struct et_row *row)
 
 static int add_row(struct part_reader *r, const struct et_row *row)
 {
-    sqlite3_stmt *statement = et_store_bind(r->store, S_STACKS_GET, "i", row->id);
+    sqlite3_stmt *statement = et_stacks_bind(r->store, row->id);
     int got = et_store_step(r->store, statement);
     if (got != 1) {
         return got ? got : -EIO;

@@ -31,10 +31,19 @@ static int add_labels(struct et_store *store, int64_t series, struct et_blob con
     uint64_t labels, ids[3];
     int err = 0;
     while (!err && at < end && et_context_next(&at, end, &labels, ids)) {
-        err = labels ? et_store_step(store, et_store_bind(store, S_SERIES_LABELS_ADD, "iu", series, labels)) : 0;
+        err = labels ? et_store_run(store, "INSERT OR IGNORE INTO series_labels (series, labels) VALUES (?, ?)", "iu",
+                                    series, labels)
+                     : 0;
     }
     return err;
 }
+
+static const char PROFILE_ADD[] =
+    "INSERT INTO profile (level, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns,"
+    " packing, value_sum, count_sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+static const char BUCKET_DIRTY[] =
+    "INSERT INTO bucket (level, start_ns, dirty) VALUES (?, ?, 1) ON CONFLICT (level, start_ns) DO UPDATE"
+    " SET dirty = 1 WHERE NOT dirty";
 
 int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
                          struct et_blob contexts)
@@ -42,26 +51,29 @@ int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, s
     row->value_sum = row->count_sum = 0;
     int err = sum_stacks(row, cpu, stacks);
     err = err ? err
-              : et_store_step(store, et_store_bind(store, S_PROFILE_ADD, "iiiiiuuuuiiuu", (int64_t)row->level,
-                                                   row->series, row->at_ns, row->start_ns, row->end_ns, row->profiles,
-                                                   row->period, row->samples, row->quantum, (int64_t)row->columns,
-                                                   (int64_t)row->packing, row->value_sum, row->count_sum));
+              : et_store_run(store, PROFILE_ADD, "iiiiiuuuuiiuu", (int64_t)row->level, row->series, row->at_ns,
+                             row->start_ns, row->end_ns, row->profiles, row->period, row->samples, row->quantum,
+                             (int64_t)row->columns, (int64_t)row->packing, row->value_sum, row->count_sum);
     int64_t id = sqlite3_last_insert_rowid(store->db);
     err = err ? err
-              : et_store_step(store, et_store_bind(store, S_STACKS_ADD, "ibb", id, stacks.bytes, stacks.size,
-                                                   contexts.bytes, contexts.size));
+              : et_store_run(store, "INSERT INTO stacks (profile, stacks, contexts) VALUES (?, ?, ?)", "ibb", id,
+                             stacks.bytes, stacks.size, contexts.bytes, contexts.size);
     if (!err && row->level + 1 < ET_LEVELS) {
         int64_t bucket = et_bucket_start(row->level + 1, row->at_ns);
-        err = et_store_step(store, et_store_bind(store, S_BUCKET_DIRTY, "ii", (int64_t)row->level + 1, bucket));
+        err = et_store_run(store, BUCKET_DIRTY, "ii", (int64_t)row->level + 1, bucket);
     }
     return err ? err : id;
 }
 
+static const char SERIES_ADD[] =
+    "INSERT INTO series (origin, kind, unit, first_ns, last_ns, profiles) VALUES (?, ?, ?, ?, ?, 1)"
+    " ON CONFLICT (origin, kind, unit) DO UPDATE SET first_ns = min(first_ns, excluded.first_ns),"
+    " last_ns = max(last_ns, excluded.last_ns), profiles = profiles + 1 RETURNING id";
+
 /* Returns the series' id; counts one more profile in it. */
 static int64_t add_to_series(struct et_store *store, const struct et_stored *p)
 {
-    sqlite3_stmt *row =
-        et_store_bind(store, S_SERIES_ADD, "issii", p->origin, p->kind, p->unit, p->start_ns, p->end_ns);
+    sqlite3_stmt *row = et_store_bind(store, SERIES_ADD, "issii", p->origin, p->kind, p->unit, p->start_ns, p->end_ns);
     int got = et_store_step(store, row);
     int64_t id = got == 1 ? sqlite3_column_int64(row, 0) : got;
     sqlite3_reset(row);

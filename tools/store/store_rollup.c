@@ -66,10 +66,12 @@ static void note_replaced(struct et_blob members, struct et_map *replaced)
     }
 }
 
+static const char ROLLED_GET[] = "SELECT low, alone FROM rolled WHERE hour_ns = ?";
+
 /* Whether all rows of the hour are in roll-ups. */
 static int is_rolled(struct et_store *store, const struct et_bucket *hour, bool *rolled)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ROLLED_GET, "i", hour->start_ns);
+    sqlite3_stmt *row = et_store_bind(store, ROLLED_GET, "i", hour->start_ns);
     int got = et_store_step(store, row);
     *rolled = got == 1 && hour->low == hour->high && sqlite3_column_int64(row, 0) == hour->low &&
               sqlite3_column_int64(row, 1) == 0;
@@ -77,7 +79,7 @@ static int is_rolled(struct et_store *store, const struct et_bucket *hour, bool 
     return got < 0 ? got : 0;
 }
 
-/* A row of S_ROLLUPS, from its column on. */
+/* A row of ROLLUPS. */
 static struct et_row rollup_of(sqlite3_stmt *row)
 {
     return (struct et_row){
@@ -94,11 +96,15 @@ static struct et_row rollup_of(sqlite3_stmt *row)
     };
 }
 
+static const char ROLLUPS[] =
+    "SELECT id, members, start_ns, end_ns, profiles, period, samples, quantum, columns, packing, service, kind,"
+    " unit, tags FROM rollup WHERE hour_ns = ? ORDER BY id";
+
 /* Adds the usable ones to *out. *partial: the selection has some members of another one. */
 static int choose_usable(struct et_store *store, const struct et_selection *selection, int64_t hour_ns,
                          struct et_rows *out, struct et_map *replaced, bool *partial)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ROLLUPS, "i", hour_ns);
+    sqlite3_stmt *row = et_store_bind(store, ROLLUPS, "i", hour_ns);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         struct et_blob members = et_column_blob(row, 1);
@@ -113,6 +119,11 @@ static int choose_usable(struct et_store *store, const struct et_selection *sele
         }
     }
     return got;
+}
+
+sqlite3_stmt *et_rollup_bind(struct et_store *store, int64_t id)
+{
+    return et_store_bind(store, "SELECT stacks, contexts, members FROM rollup WHERE id = ?", "i", id);
 }
 
 int et_rollup_choose(struct et_store *store, const struct et_selection *selection, const struct et_bucket *hour,
@@ -166,7 +177,7 @@ static char *common_tags(const char *tags)
 
 static int load_rolled(struct hour_roller *r)
 {
-    sqlite3_stmt *row = et_store_bind(r->store, S_ROLLUPS, "i", r->hour_ns);
+    sqlite3_stmt *row = et_store_bind(r->store, ROLLUPS, "i", r->hour_ns);
     int got;
     while ((got = et_store_step(r->store, row)) == 1) {
         struct et_buf key = {0};
@@ -210,8 +221,7 @@ static int by_group(const void *a, const void *b)
 
 static int load_loose(struct hour_roller *r)
 {
-    sqlite3_stmt *statement =
-        et_store_bind(r->store, S_ROWS, "iii", (int64_t)2, r->hour_ns, r->hour_ns + et_level_ns[2]);
+    sqlite3_stmt *statement = et_rows_bind(r->store, 2, r->hour_ns, r->hour_ns + et_level_ns[2]);
     int got, err = 0;
     while ((got = et_store_step(r->store, statement)) == 1 && !err) {
         struct et_row row = et_row_of(statement, 2);
@@ -233,17 +243,21 @@ static int latest_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static const char ROLLUP_ADD[] =
+    "INSERT INTO rollup (hour_ns, service, kind, unit, tags, start_ns, end_ns, profiles, period, samples,"
+    " quantum, columns, packing, members, stacks, contexts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+    " ?)";
+
 static int store_rollup(struct hour_roller *r, const struct et_series *series, const struct et_merged *merged,
                         const struct et_buf *members)
 {
     const struct et_row *row = &merged->row;
     char *tags = common_tags(series->tags);
-    int err = et_store_step(
-        r->store, et_store_bind(r->store, S_ROLLUP_ADD, "issssiiuuuuiibbb", r->hour_ns, series->service, series->kind,
-                                series->unit, tags, row->start_ns, row->end_ns, row->profiles, row->period,
-                                row->samples, row->quantum, (int64_t)row->columns, (int64_t)row->packing,
-                                (const void *)members->data, members->size, (const void *)merged->stacks.data,
-                                merged->stacks.size, (const void *)merged->contexts.data, merged->contexts.size));
+    int err = et_store_run(r->store, ROLLUP_ADD, "issssiiuuuuiibbb", r->hour_ns, series->service, series->kind,
+                           series->unit, tags, row->start_ns, row->end_ns, row->profiles, row->period, row->samples,
+                           row->quantum, (int64_t)row->columns, (int64_t)row->packing, (const void *)members->data,
+                           members->size, (const void *)merged->stacks.data, merged->stacks.size,
+                           (const void *)merged->contexts.data, merged->contexts.size);
     free(tags);
     return err;
 }
@@ -296,6 +310,8 @@ static int roll_groups(struct hour_roller *r, size_t most, int64_t *alone)
     return 0;
 }
 
+static const char ROLLED_PUT[] = "INSERT OR REPLACE INTO rolled (hour_ns, low, alone) VALUES (?, ?, ?)";
+
 static int roll_hour(struct et_store *store, int64_t hour_ns, int64_t low, size_t stacks, size_t least)
 {
     struct hour_roller r = {.store = store, .hour_ns = hour_ns, .least = least};
@@ -303,7 +319,7 @@ static int roll_hour(struct et_store *store, int64_t hour_ns, int64_t low, size_
     int err = load_rolled(&r);
     err = err ? err : load_loose(&r);
     err = err ? err : roll_groups(&r, stacks, &alone);
-    err = err ? err : et_store_step(store, et_store_bind(store, S_ROLLED_PUT, "iii", hour_ns, low, alone));
+    err = err ? err : et_store_run(store, ROLLED_PUT, "iii", hour_ns, low, alone);
     et_map_free(&r.rolled);
     et_map_free(&r.begun);
     et_strings_free(&r.groups);
@@ -311,9 +327,13 @@ static int roll_hour(struct et_store *store, int64_t hour_ns, int64_t low, size_
     return err < 0 ? err : 1;
 }
 
+static const char ROLL_DUE[] =
+    "SELECT b.start_ns, b.low FROM bucket b LEFT JOIN rolled r ON r.hour_ns = b.start_ns WHERE b.level = 2"
+    " AND b.low = b.high AND b.low > ifnull(r.low, 0) ORDER BY b.start_ns LIMIT 1";
+
 int et_rollup_step(struct et_store *store, size_t stacks, size_t least)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_ROLL_DUE, "");
+    sqlite3_stmt *row = et_store_bind(store, ROLL_DUE, "");
     int got = et_store_step(store, row);
     int64_t hour = got == 1 ? sqlite3_column_int64(row, 0) : 0, low = got == 1 ? sqlite3_column_int64(row, 1) : 0;
     sqlite3_reset(row);
@@ -324,7 +344,7 @@ int et_rollup_step(struct et_store *store, size_t stacks, size_t least)
 
 int et_rollup_dropped(struct et_store *store, int64_t hour_ns, bool *dropped)
 {
-    int64_t low = et_store_number(store, et_store_bind(store, S_ROLLED_GET, "i", hour_ns));
+    int64_t low = et_store_number(store, ROLLED_GET, "i", hour_ns);
     *dropped = low == INT64_MAX;
     return low < 0 ? (int)low : 0;
 }
@@ -336,16 +356,20 @@ int et_rollup_drop(struct et_store *store, int64_t hour_ns)
     if (err || done) { /* a step that only waits writes nothing */
         return err;
     }
-    err = et_store_step(store, et_store_bind(store, S_ROLLUPS_DROP, "i", hour_ns));
-    return err ? err : et_store_step(store, et_store_bind(store, S_ROLLED_PUT, "iii", hour_ns, INT64_MAX, (int64_t)0));
+    err = et_store_run(store, "DELETE FROM rollup WHERE hour_ns = ?", "i", hour_ns);
+    return err ? err : et_store_run(store, ROLLED_PUT, "iii", hour_ns, INT64_MAX, (int64_t)0);
 }
 
 int et_rollup_forget(struct et_store *store, int64_t hour_ns)
 {
-    return et_store_step(store, et_store_bind(store, S_ROLLED_DROP, "i", hour_ns));
+    return et_store_run(store, "DELETE FROM rolled WHERE hour_ns = ?", "i", hour_ns);
 }
+
+static const char ROLLUP_BYTES[] =
+    "SELECT ifnull(sum(length(members) + length(stacks) + length(contexts) + 100), 0) FROM rollup"
+    " WHERE hour_ns = ?";
 
 int64_t et_rollup_bytes(struct et_store *store, int64_t hour_ns)
 {
-    return et_store_number(store, et_store_bind(store, S_ROLLUP_BYTES, "i", hour_ns));
+    return et_store_number(store, ROLLUP_BYTES, "i", hour_ns);
 }

@@ -33,6 +33,9 @@ bool et_rollup_serves(const struct et_query *query, bool level);
 int et_rollup_choose(struct et_store *store, const struct et_selection *selection, const struct et_bucket *hour,
                      struct et_rows *out, struct et_map *replaced, bool *complete);
 
+/* The statement, ready to step, whose row has the roll-up's stacks, contexts and members. NULL: failed. */
+sqlite3_stmt *et_rollup_bind(struct et_store *store, int64_t id);
+
 /* Calls for the series of each row that a roll-up replaces. members: its column. */
 bool et_rollup_next(const uint8_t **at, const uint8_t *end, int64_t *row, int64_t *series);
 

@@ -17,13 +17,31 @@ struct et_blob et_column_blob(sqlite3_stmt *statement, int column)
     return (struct et_blob){bytes, (size_t)sqlite3_column_bytes(statement, column)};
 }
 
+sqlite3_stmt *et_stacks_bind(struct et_store *store, int64_t row)
+{
+    return et_store_bind(store, "SELECT stacks, contexts FROM stacks WHERE profile = ?", "i", row);
+}
+
+static const char ROWS[] = "SELECT " ET_ROW_COLUMNS " FROM profile WHERE level = ? AND at_ns >= ? AND at_ns < ?";
+
+sqlite3_stmt *et_rows_bind(struct et_store *store, int level, int64_t from_ns, int64_t to_ns)
+{
+    return et_store_bind(store, ROWS, "iii", (int64_t)level, from_ns, to_ns);
+}
+
 /* ---- series ---- */
+
+sqlite3_stmt *et_series_labels_bind(struct et_store *store, int64_t series)
+{
+    return et_store_bind(
+        store, "SELECT l.lines FROM series_labels s JOIN labels l ON l.id = s.labels WHERE s.series = ?", "i", series);
+}
 
 /* Whether stacks of a series may have a label of that name. */
 static int series_labelled(struct et_store *store, int64_t series, const char *name, bool *has)
 {
     *has = strcmp(name, ET_SPAN_ID) == 0 || strcmp(name, ET_TRACE_ID) == 0;
-    sqlite3_stmt *row = et_store_bind(store, S_SERIES_LABELS, "i", series);
+    sqlite3_stmt *row = et_series_labels_bind(store, series);
     int got = 0;
     size_t size;
     while (!*has && (got = et_store_step(store, row)) == 1) {
@@ -135,13 +153,19 @@ static int add_series(struct et_store *store, const struct et_query *query, sqli
     return 0;
 }
 
+static const char SERIES_WANTED[] =
+    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o"
+    " ON o.id = s.origin WHERE s.last_ns > ?1 AND s.first_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (?4 = ''"
+    " OR s.kind = ?4 OR (?4 = 'wall' AND s.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM series w"
+    " WHERE w.origin = s.origin AND w.kind = 'wall'))) ORDER BY s.id";
+
 int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
                       struct et_selection *out)
 {
     int64_t from = query->from_ns > INT64_MIN + slack_ns ? query->from_ns - slack_ns : INT64_MIN;
     int64_t to = query->to_ns < INT64_MAX - slack_ns ? query->to_ns + slack_ns : INT64_MAX;
     const char *service = query->service ? query->service : "";
-    sqlite3_stmt *row = et_store_bind(store, S_SERIES_WANTED, "iiss", from, to, service, kind ? kind : "");
+    sqlite3_stmt *row = et_store_bind(store, SERIES_WANTED, "iiss", from, to, service, kind ? kind : "");
     int got, err = 0;
     while (!err && (got = et_store_step(store, row)) != 0) {
         err = got < 0 ? got : add_series(store, query, row, out);
@@ -150,10 +174,14 @@ int et_selection_make(struct et_store *store, const struct et_query *query, cons
     return err;
 }
 
+static const char SERIES_GET[] =
+    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o"
+    " ON o.id = s.origin WHERE s.id = ?";
+
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out)
 {
     static const struct et_query all;
-    sqlite3_stmt *row = et_store_bind(store, S_SERIES_GET, "i", series);
+    sqlite3_stmt *row = et_store_bind(store, SERIES_GET, "i", series);
     int got = et_store_step(store, row);
     int err = got == 1 ? add_series(store, &all, row, out) : got ? got : -EIO;
     sqlite3_reset(row);
@@ -188,9 +216,12 @@ struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level)
     };
 }
 
+static const char BUCKETS[] =
+    "SELECT " ET_BUCKET_COLUMNS " FROM bucket WHERE level = ? AND start_ns >= ? AND start_ns < ? ORDER BY start_ns";
+
 int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out)
 {
-    sqlite3_stmt *row = et_store_bind(store, S_BUCKETS, "iii", (int64_t)level, from_ns, to_ns);
+    sqlite3_stmt *row = et_store_bind(store, BUCKETS, "iii", (int64_t)level, from_ns, to_ns);
     int got;
     while ((got = et_store_step(store, row)) == 1) {
         out->buckets = et_reserve(out->buckets, &out->capacity, out->count + 1, sizeof *out->buckets);
@@ -266,8 +297,7 @@ static void scan(struct choice *c, const struct scan *scan)
 {
     int64_t from = scan->beyond || scan->from > c->from ? scan->from : c->from;
     int64_t to = scan->beyond || scan->to < c->to ? scan->to : c->to;
-    sqlite3_stmt *statement =
-        c->err || from >= to ? NULL : et_store_bind(c->store, S_ROWS, "iii", (int64_t)scan->level, from, to);
+    sqlite3_stmt *statement = c->err || from >= to ? NULL : et_rows_bind(c->store, scan->level, from, to);
     int got = 0;
     while (!c->err && from < to && (got = et_store_step(c->store, statement)) == 1) {
         struct et_row row = et_row_of(statement, scan->level);

@@ -95,6 +95,12 @@ bool et_query_asks_ids(const struct et_query *query);
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out);
 void et_selection_free(struct et_selection *selection);
 
+/* Statements, ready to step: stacks and contexts of a row; rows of a level with from <= at_ns < to, for et_row_of();
+ * label lines of a series. NULL: failed. */
+sqlite3_stmt *et_stacks_bind(struct et_store *store, int64_t row);
+sqlite3_stmt *et_rows_bind(struct et_store *store, int level, int64_t from_ns, int64_t to_ns);
+sqlite3_stmt *et_series_labels_bind(struct et_store *store, int64_t series);
+
 struct et_rows {
     struct et_row *rows;
     size_t count, capacity;
@@ -138,7 +144,8 @@ struct et_buckets {
 /* Loads a level's buckets with from <= start < to, ordered by start. */
 int et_buckets_load(struct et_store *store, int level, int64_t from_ns, int64_t to_ns, struct et_buckets *out);
 
-/* Decodes a row of S_BUCKETS and similar statements. */
+/* Decodes a row that begins with ET_BUCKET_COLUMNS. */
+#define ET_BUCKET_COLUMNS "start_ns, dirty, low, high, done, gone, swept, bare, seen_ns"
 struct et_bucket et_bucket_of(sqlite3_stmt *statement, int level);
 
 /* Updates an existing bucket. Returns 0 or an error. */
@@ -146,7 +153,10 @@ int et_bucket_put(struct et_store *store, const struct et_bucket *bucket);
 
 bool et_bucket_merged(const struct et_bucket *bucket, int64_t id, int64_t series);
 
-/* Decodes a row of the statement S_ROWS. */
+/* Decodes a row of ET_ROW_COLUMNS. */
+#define ET_ROW_COLUMNS                                                                                                 \
+    "id, series, at_ns, start_ns, end_ns, profiles, period, samples, quantum, columns, packing,"                       \
+    " value_sum, count_sum"
 struct et_row et_row_of(sqlite3_stmt *statement, int level);
 
 #endif

@@ -96,7 +96,8 @@ void et_store_cache_free(struct et_store *store)
 
 int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment_row *row)
 {
-    sqlite3_stmt *statement = et_store_bind(store, S_SEGMENT_GET, "u", segment);
+    sqlite3_stmt *statement =
+        et_store_bind(store, "SELECT origin, next_sequence, ended FROM segment WHERE id = ?", "u", segment);
     int got = et_store_step(store, statement);
     if (got == 1) {
         row->origin = sqlite3_column_int64(statement, 0);
@@ -107,20 +108,23 @@ int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment
     return got;
 }
 
+static const char SEGMENT_PUT[] =
+    "INSERT OR REPLACE INTO segment (id, origin, next_sequence, ended, seen_ns) VALUES (?, ?, ?, ?, ?)";
+
 int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns)
 {
     struct et_cached *cached = find_cached(store, segment);
     if (cached) {
         cached->sequence = row->next_sequence;
     }
-    return et_store_step(store,
-                         et_store_bind(store, S_SEGMENT_PUT, "uiiii", segment, row->origin, (int64_t)row->next_sequence,
-                                       (int64_t)row->ended, store->age ? store->age->count_ns : now_ns));
+    return et_store_run(store, SEGMENT_PUT, "uiiii", segment, row->origin, (int64_t)row->next_sequence,
+                        (int64_t)row->ended, store->age ? store->age->count_ns : now_ns);
 }
 
 static int load_spans(struct et_store *store, uint64_t segment, struct et_segment *out)
 {
-    sqlite3_stmt *statement = et_store_bind(store, S_SPAN_GET, "u", segment);
+    sqlite3_stmt *statement = et_store_bind(
+        store, "SELECT base, size, address, module FROM span WHERE segment = ? ORDER BY number", "u", segment);
     int got;
     while ((got = et_store_step(store, statement)) == 1) {
         struct et_span span = {
@@ -136,7 +140,8 @@ static int load_spans(struct et_store *store, uint64_t segment, struct et_segmen
 
 static int load_nodes(struct et_store *store, uint64_t segment, struct et_segment *out)
 {
-    sqlite3_stmt *statement = et_store_bind(store, S_CHUNK_GET, "u", segment);
+    sqlite3_stmt *statement =
+        et_store_bind(store, "SELECT nodes FROM chunk WHERE segment = ? ORDER BY sequence", "u", segment);
     int got;
     while ((got = et_store_step(store, statement)) == 1) {
         const uint8_t *at = sqlite3_column_blob(statement, 0);
@@ -149,9 +154,13 @@ static int load_nodes(struct et_store *store, uint64_t segment, struct et_segmen
     return got;
 }
 
+static const char LABELSET_GET[] =
+    "SELECT s.number, ifnull(l.lines, ''), s.labels FROM labelset s LEFT JOIN labels l ON l.id = s.labels"
+    " WHERE s.segment = ?";
+
 static int load_labels(struct et_store *store, uint64_t segment, struct et_segment *out)
 {
-    sqlite3_stmt *statement = et_store_bind(store, S_LABELSET_GET, "u", segment);
+    sqlite3_stmt *statement = et_store_bind(store, LABELSET_GET, "u", segment);
     int got;
     while ((got = et_store_step(store, statement)) == 1) {
         et_segment_add_labels(out, (uint32_t)sqlite3_column_int64(statement, 0), et_column_text(statement, 1),
@@ -197,8 +206,8 @@ static int add_nodes(struct et_store *store, uint64_t segment, uint32_t sequence
         et_varint_put(&blob, (uint64_t)now->nodes[i]);
         et_varint_put(&blob, now->depths[i]);
     }
-    int err = et_store_step(store, et_store_bind(store, S_CHUNK_ADD, "uib", segment, (int64_t)sequence,
-                                                 (const void *)blob.data, blob.size));
+    int err = et_store_run(store, "INSERT INTO chunk (segment, sequence, nodes) VALUES (?, ?, ?)", "uib", segment,
+                           (int64_t)sequence, (const void *)blob.data, blob.size);
     et_buf_free(&blob);
     return err ? err : et_collect_use(store, &now->nodes[first_node], now->node_count - first_node);
 }
@@ -209,12 +218,13 @@ int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequ
     int err = 0;
     for (size_t i = before.spans; i < now->span_count && !err; i++) {
         const struct et_span *span = &now->spans[i];
-        err = et_store_step(store, et_store_bind(store, S_SPAN_ADD, "uiiiui", segment, (int64_t)i, (int64_t)span->base,
-                                                 (int64_t)span->size, span->address, span->module));
+        err = et_store_run(
+            store, "INSERT INTO span (segment, number, base, size, address, module) VALUES (?, ?, ?, ?, ?, ?)",
+            "uiiiui", segment, (int64_t)i, (int64_t)span->base, (int64_t)span->size, span->address, span->module);
     }
     for (size_t i = before.labels; i < now->label_count && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, S_LABELSET_ADD, "uii", segment, (int64_t)now->labels[i].id,
-                                                 now->labels[i].name));
+        err = et_store_run(store, "INSERT INTO labelset (segment, number, labels) VALUES (?, ?, ?)", "uii", segment,
+                           (int64_t)now->labels[i].id, now->labels[i].name);
     }
     return err || before.nodes == now->node_count ? err : add_nodes(store, segment, sequence, now, before.nodes);
 }
@@ -225,10 +235,11 @@ int et_store_segment_drop(struct et_store *store, uint64_t segment)
     if (cached) {
         drop_cached(store, cached);
     }
-    static const enum et_statement drops[] = {S_SPAN_DROP, S_CHUNK_DROP, S_LABELSET_DROP};
+    static const char *const drops[] = {"DELETE FROM span WHERE segment = ?", "DELETE FROM chunk WHERE segment = ?",
+                                        "DELETE FROM labelset WHERE segment = ?"};
     int err = 0;
     for (size_t i = 0; i < sizeof drops / sizeof *drops && !err; i++) {
-        err = et_store_step(store, et_store_bind(store, drops[i], "u", segment));
+        err = et_store_run(store, drops[i], "u", segment);
     }
     return err;
 }

@@ -124,7 +124,7 @@ static int64_t read_context_lines(struct timeline_builder *l, const struct et_ro
 
 static int sum_row_stacks(struct timeline_builder *l, const struct et_row *row, size_t step)
 {
-    sqlite3_stmt *statement = et_store_bind(l->store, S_STACKS_GET, "i", row->id);
+    sqlite3_stmt *statement = et_stacks_bind(l->store, row->id);
     int got = et_store_step(l->store, statement);
     if (got != 1) {
         return got ? got : -EIO;
