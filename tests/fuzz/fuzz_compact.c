@@ -66,7 +66,8 @@ static void push(const uint8_t *data, size_t size, bool undated)
 {
     const char *why = NULL;
     size_t before = dictionary();
-    enum et_outcome outcome = (undated ? et_ingest_compact_undated : et_ingest_compact)(&store, data, size, NOW, &why);
+    const struct et_compact_source source = {.now_ns = NOW, .undated = undated};
+    enum et_outcome outcome = et_ingest_compact_from(&store, data, size, &source, &why);
 
     REQUIRE(!store.open && outcome != ET_UNAVAILABLE);
     REQUIRE(outcome == ET_ACCEPTED || (why && why[0] && !store.committed));

@@ -1,6 +1,6 @@
 /*
  * edgeprof diff: the changes between two profiles, and whether they are a regression. et_cmd_diff() loads both sides
- * from files or a store, compares them, prints text or JSON, and reports the judgement.
+ * from files or a database, compares them, prints text or JSON, and reports the judgement.
  */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/diff_print.h"

@@ -168,7 +168,7 @@ static int file_incident(const struct et_options *options, const char *id, const
     return code;
 }
 
-/* ---- one, from a store or a server ---- */
+/* ---- one, from a database or a server ---- */
 
 static struct {
     const struct et_options *options;

@@ -99,7 +99,7 @@ const Otlp__Stack *et_otlp_stack(const struct et_otlp_source *source, const Otlp
     return source->d->n_stack_table ? source->d->stack_table[sample->stack_index] : &none;
 }
 
-/* Adds attributes under the names that the store has for them. Notes of pprof's converters are no labels. */
+/* Adds attributes under the names that the database has for them. Notes of pprof's converters are no labels. */
 static void add_attributes(const struct et_otlp_source *source, const int32_t *indices, size_t count,
                            et_otlp_label *add, void *context)
 {

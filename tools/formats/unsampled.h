@@ -23,7 +23,7 @@ struct et_unsampled {
  * compact.proto. */
 void et_unsampled_add(struct et_unsampled *all, uint32_t reason, uint64_t threads, uint32_t error, uint64_t limit);
 void et_unsampled_name(struct et_unsampled *all, const char *name);
-/* Adds a message Stats from the store; bytes may be NULL. */
+/* Adds a message Stats from the database; bytes may be NULL. */
 void et_unsampled_stats(struct et_unsampled *all, const void *bytes, size_t size);
 /* Appends the line, without a line end. Appends nothing when all threads are sampled. */
 void et_unsampled_text(const struct et_unsampled *all, struct et_buf *out);

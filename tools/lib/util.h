@@ -1,7 +1,7 @@
 /*
  * Basics for every file of the host tool: memory, growing buffers, a map of numbers, interned strings, messages.
  *
- * Out of memory ends the program with a message. The store stays consistent because it writes in transactions.
+ * Out of memory ends the program with a message. The database stays consistent because it writes in transactions.
  */
 #ifndef ET_UTIL_H
 #define ET_UTIL_H

@@ -1,6 +1,6 @@
 /*
  * A profile in memory: modules, frames, stacks as a tree of nodes, a value per node. It does not depend on the source
- * (the store, a pprof file) or the output (table, flame graph, pprof).
+ * (the database, a pprof file) or the output (table, flame graph, pprof).
  */
 #ifndef ET_PROFILE_H
 #define ET_PROFILE_H

@@ -47,7 +47,7 @@ static enum et_outcome run_step(struct et_store *store, void *context, const cha
     struct et_keep_time now = {.clock_ns = et_now()};
     step->got = et_age_step(step->age, store, now.clock_ns, et_since_boot());
     now.count_ns = step->age->count_ns;
-    step->got = step->got ? step->got : et_keep_step_at(store, step->policy, &now);
+    step->got = step->got ? step->got : et_keep_step(store, step->policy, &now);
     *why = step->got < 0 ? et_store_why(store) : "ok";
     step->limit = et_keep_limit(store);
     if (step->got >= 0 && et_store_deleted(store, step->deleted)) {
@@ -119,7 +119,7 @@ static void *keeper_thread(void *context)
             report_limit(keeper, &step);
             report_clock(keeper, step.age);
         }
-        if (keeper->failures == SAID_AFTER) { /* the server reports a store that cannot be written */
+        if (keeper->failures == SAID_AFTER) { /* the server reports a database that cannot be written */
             et_error("cannot merge or delete profiles in the database: %s", why.data);
         }
         et_buf_free(&why);

@@ -1,6 +1,6 @@
 /*
- * The thread of `serve` that limits the store's size: it merges and deletes (store_keep.h) in steps, with pauses as
- * long as the steps, so that it uses at most half of the store's time. Also parses the retention options and the
+ * The thread of `serve` that limits the database's size: it merges and deletes (store_keep.h) in steps, with pauses as
+ * long as the steps, so that it uses at most half of the database's time. Also parses the retention options and the
  * section [keep].
  */
 #ifndef ET_KEEPER_H

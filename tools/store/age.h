@@ -1,5 +1,5 @@
 /*
- * The time by which the store's content grows old: a count of time that a wrong clock cannot change.
+ * The time by which the database's content grows old: a count of time that a wrong clock cannot change.
  *
  * The count begins at the newest time that the keeper has written to the database, goes on with a clock that nobody
  * sets, and never goes back. It follows the system's clock when that is ahead by a day or less. A clock that is further
@@ -28,8 +28,8 @@ struct et_age {
     _Atomic int64_t wrong_ns; /* a doubted clock less the count; else 0 */
 };
 
-/* clock_ns: Unix time; steady_ns: et_since_boot(). Both return 0 or an error of the store.
- * Context: the thread that has the store. */
+/* clock_ns: Unix time; steady_ns: et_since_boot(). Both return 0 or an error of the database.
+ * Context: the thread that has the database. */
 int et_age_begin(struct et_age *age, struct et_store *store, int64_t clock_ns, int64_t steady_ns);
 int et_age_step(struct et_age *age, struct et_store *store, int64_t clock_ns, int64_t steady_ns);
 

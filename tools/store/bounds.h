@@ -1,11 +1,11 @@
 /*
- * Limits for what the store learns: services, sets of tags, label values, their lengths, and profile times. Without
- * them a sender with random label values would fill the store.
+ * Limits for what the database learns: services, sets of tags, label values, their lengths, and profile times. Without
+ * them a sender with random label values would fill the database.
  *
- * Bounds know what the store has by keyed hashes, a few bytes a name. The store tells them of each row that it adds or
- * deletes, so what the keeper deletes makes room, and a rollback leaves nothing.
+ * Bounds know what the database has by keyed hashes, a few bytes a name. The database tells them of each row that it
+ * adds or deletes, so what the keeper deletes makes room, and a rollback leaves nothing.
  *
- * A store without bounds accepts everything. Context: the writing thread. In all functions bounds may be NULL.
+ * A database without bounds accepts everything. Context: the writing thread. In all functions bounds may be NULL.
  */
 #ifndef ET_BOUNDS_H
 #define ET_BOUNDS_H
@@ -20,14 +20,14 @@ struct et_bounds_config {
     uint64_t services, series /* tag sets per service */, label_values /* per label of stacks */;
     uint64_t labels;                /* per series or stack */
     size_t name_bytes, value_bytes; /* of labels and services */
-    size_t memory;                  /* of the bounds, in bytes; names that the store already has are beyond it */
+    size_t memory;                  /* of the bounds, in bytes; names that the database already has are beyond it */
     int64_t future_ns, past_ns;     /* maximum distance of a profile from now */
 };
 
 struct et_bounds *et_bounds_new(const struct et_bounds_config *config);
 void et_bounds_free(struct et_bounds *bounds);
 
-/* Adds the names that the store already has. Returns 0 or the store's error. */
+/* Adds the names that the database already has. Returns 0 or the database's error. */
 int et_bounds_load(struct et_bounds *bounds, struct et_store *store);
 
 /* The clock of et_bounds_time(); the caller keeps it. */
@@ -48,9 +48,9 @@ void et_bounds_undo_to(struct et_bounds *bounds, size_t mark);
 /* The outcome for the sender: ET_LIMITED or ET_MALFORMED. refused: one of those lines. */
 enum et_outcome et_bounds_outcome(const char *refused);
 
-/* ---- for the store ---- */
+/* ---- for the database ---- */
 
-/* The store has added an origin or a set of labels, or deleted it. */
+/* The database has added an origin or a set of labels, or deleted it. */
 void et_bounds_note_series(struct et_bounds *bounds, const char *service, const char *tags, bool added);
 void et_bounds_note_labels(struct et_bounds *bounds, const char *lines, bool added);
 

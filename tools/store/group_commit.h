@@ -1,10 +1,10 @@
 /*
- * Group commit: many threads write, one thread owns the store. Calls that arrive while it works share one transaction
- * and one sync. Each caller gets its result after the sync. A single call is committed alone, at once.
+ * Group commit: many threads write, one thread owns the database. Calls that arrive while it works share one
+ * transaction and one sync. Each caller gets its result after the sync. A single call is committed alone, at once.
  *
  * et_store_begin() and et_store_end() within a call are a part of that transaction: a call that fails is undone alone.
- * When the transaction fails (disk full, another writer, I/O error), the store keeps none of its calls, and each caller
- * gets the error.
+ * When the transaction fails (disk full, another writer, I/O error), the database keeps none of its calls, and each
+ * caller gets the error.
  */
 #ifndef ET_GROUP_COMMIT_H
 #define ET_GROUP_COMMIT_H
@@ -13,8 +13,8 @@
 
 struct et_group_commit;
 
-/* A call that writes to the store, on the commit thread. It may not call et_group_commit_run(). Its results are valid
- * only when et_group_commit_run() returns 0. */
+/* A call that writes to the database, on the commit thread. It may not call et_group_commit_run(). Its results are
+ * valid only when et_group_commit_run() returns 0. */
 typedef void et_group_commit_call(struct et_store *store, void *context);
 
 struct et_group_commit_result {
@@ -23,7 +23,7 @@ struct et_group_commit_result {
 };
 
 /*
- * Starts the thread, which owns the store until et_group_commit_stop(). A group is committed after group_ms
+ * Starts the thread, which owns the database until et_group_commit_stop(). A group is committed after group_ms
  * milliseconds even if more calls wait, because its first caller waits for its last. NULL: no thread could be started.
  */
 struct et_group_commit *et_group_commit_start(struct et_store *store, unsigned group_ms);
@@ -35,7 +35,7 @@ struct et_group_commit_result et_group_commit_run(struct et_group_commit *commit
 /* Number of waiting calls. Context: any thread. */
 size_t et_group_commit_waiting(struct et_group_commit *commit);
 
-/* No thread may be in et_group_commit_run(). The store stays open. */
+/* No thread may be in et_group_commit_run(). The database stays open. */
 void et_group_commit_stop(struct et_group_commit *commit);
 
 #endif

@@ -10,7 +10,7 @@
  * forgotten when it is rolled back. All is forgotten when rows are deleted, or when another process has written to the
  * database.
  *
- * Context: the thread that writes to the store.
+ * Context: the thread that writes to the database.
  */
 #ifndef ET_STORE_KNOWN_H
 #define ET_STORE_KNOWN_H

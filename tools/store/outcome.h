@@ -9,7 +9,7 @@ enum et_outcome {
     ET_LIMITED,     /* 429: too many services or labels (bounds.h) */
     ET_STALE,       /* 409: unknown segment or a missing message; start a new segment */
     ET_FORBIDDEN,   /* 403: the sender's token may not send it */
-    ET_UNAVAILABLE, /* 503: the store could not keep it; retry later */
+    ET_UNAVAILABLE, /* 503: the database could not keep it; retry later */
 };
 
 #endif

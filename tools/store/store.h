@@ -6,7 +6,7 @@
  * writer, -EIO anything else; et_store_why() has SQLite's message. Write between et_store_begin() and et_store_end();
  * after a failed step et_store_end() rolls back.
  *
- * Context: one thread at a time per store. Several stores may be open on one file.
+ * Context: one thread at a time per handle. Several handles may be open on one database.
  */
 #ifndef ET_STORE_H
 #define ET_STORE_H
@@ -16,6 +16,7 @@
 #include "tools/lib/selector.h"
 #include "tools/formats/compact.h"
 
+/* A handle of a database. */
 struct et_store;
 
 /* Opens path, or ":memory:". create: create a missing database. NULL: *why (static, or freed by the next call) says
@@ -56,23 +57,23 @@ int et_store_stats(struct et_store *store, int64_t origin, const void *stats, si
 /* Counts a profile that was skipped because its kind is unknown. */
 int et_store_skipped(struct et_store *store, int64_t origin);
 
-/* Calls on the store fail with a message for the user when the budget is exceeded: -ETIME, -ENOMEM. What they return
+/* Calls on the database fail with a message for the user when the budget is exceeded: -ETIME, -ENOMEM. What they return
  * counts until the budget ends; et_profile_memory() and et_timeline_memory() say how much of it the caller may give
  * back. NULL: no limit; this also ends what a failed call has left open. The caller keeps the budget. Context: the
- * store's thread. */
+ * handle's thread. */
 void et_store_set_budget(struct et_store *store, struct et_budget *budget);
 struct et_budget *et_store_budget(const struct et_store *store);
 /* Counts bytes that the caller makes of what it read. Returns 0, or an error as a read does. */
 int et_store_counts(struct et_store *store, size_t bytes);
 
-/* Rows of the dictionary that stay in memory, shared by stores of one file that only read. A store without them, the
- * default, reads what each profile needs. Free them after the stores. */
+/* Rows of the dictionary that stay in memory, shared by handles of one database that only read. A handle without them,
+ * the default, reads what each profile needs. Free them after the handles. */
 struct et_residents;
 struct et_residents *et_residents_new(void);
 void et_residents_free(struct et_residents *residents);
 void et_store_set_residents(struct et_store *store, struct et_residents *residents);
 
-/* Limits for new names; NULL, the default: unlimited. The store does not enforce them; its writers do. */
+/* Limits for new names; NULL, the default: unlimited. The database does not enforce them; its writers do. */
 struct et_bounds;
 void et_store_set_bounds(struct et_store *store, struct et_bounds *bounds);
 struct et_bounds *et_store_bounds(const struct et_store *store);
@@ -97,7 +98,7 @@ struct et_stack {
     struct et_stored_context context;
 };
 
-/* A profile's stacks, packed for the store. Set columns first; the rest is zeroed. */
+/* A profile's stacks, packed for the database. Set columns first; the rest is zeroed. */
 struct et_stacks {
     uint8_t columns;         /* enum et_column: columns to keep */
     struct et_buf column[4]; /* node, value, count, context: see store_pack.h */
@@ -152,8 +153,9 @@ struct et_segment_row {
 /* Returns 1: *row is filled; 0: unknown segment; or an error. */
 int et_store_segment(struct et_store *store, uint64_t segment, struct et_segment_row *row);
 int et_store_segment_put(struct et_store *store, uint64_t segment, const struct et_segment_row *row, int64_t now_ns);
-/* The dictionary of a segment: the additions of all messages before `sequence`, in order. NULL: failed. The store owns
- * it. Writers may extend it until the transaction ends by what et_store_segment_add() stores. Invalid after _drop(). */
+/* The dictionary of a segment: the additions of all messages before `sequence`, in order. NULL: failed. The database
+ * owns it. Writers may extend it until the transaction ends by what et_store_segment_add() stores. Invalid after
+ * _drop(). */
 struct et_segment *et_store_segment_open(struct et_store *store, uint64_t segment, uint32_t sequence);
 int et_store_segment_add(struct et_store *store, uint64_t segment, uint32_t sequence,
                          const struct et_segment *segment_now, struct et_segment_mark before);
@@ -215,8 +217,8 @@ int et_store_services(struct et_store *store, void (*row)(void *context, const s
  * error. */
 int64_t et_store_newest(struct et_store *store);
 
-/* Appends the service that the query selects to *service: its own, or the only one in the store; "" for an empty store
- * or when a matcher selects services. -EINVAL: there are several, and *service lists them. */
+/* Appends the service that the query selects to *service: its own, or the only one in the database; "" for an empty
+ * store or when a matcher selects services. -EINVAL: there are several, and *service lists them. */
 int et_store_choose(struct et_store *store, const struct et_query *query, struct et_buf *service);
 
 /* Calls row() for each distinct tag set of a service. */

@@ -12,6 +12,7 @@
  * a deleting step first marks what those use. Writers of dictionaries mark by et_collect_use().
  */
 #include "tools/store/store_collect.h"
+#include "tools/store/store_marks.h"
 #include "tools/store/bounds.h"
 #include "tools/store/store_keep.h"
 #include "tools/store/store_rows.h"
@@ -78,111 +79,6 @@ int et_collect_note_hour(struct et_store *store)
     return et_store_run(store, "UPDATE collect SET hours = hours + 1", "");
 }
 
-/* ---- marks ---- */
-
-/* One bit an id, in parts of nearly a database page. */
-enum { PART_IDS = 32000, PART_BYTES = PART_IDS / 8 };
-
-struct mark_part {
-    int64_t number;
-    bool changed;
-    uint8_t bits[PART_BYTES];
-};
-
-/* The marks that a step has read. */
-struct marks {
-    struct et_store *store;
-    struct et_map index; /* part number -> index + 1 */
-    struct mark_part *parts;
-    size_t count, capacity, last;
-    size_t lookups; /* of parents */
-    int err;        /* of reading: the marks are not complete */
-};
-
-static struct mark_part *find_part(struct marks *marks, int64_t id)
-{
-    int64_t number = id / PART_IDS;
-    if (marks->count && marks->parts[marks->last].number == number) {
-        return &marks->parts[marks->last];
-    }
-    uint64_t *index = et_map_at(&marks->index, (uint64_t)number);
-    if (!*index) {
-        marks->parts = et_reserve(marks->parts, &marks->capacity, marks->count + 1, sizeof *marks->parts);
-        struct mark_part *part = &marks->parts[marks->count];
-        *part = (struct mark_part){.number = number};
-        sqlite3_stmt *row = et_store_bind(marks->store, "SELECT bits FROM mark WHERE part = ?", "i", number);
-        int got = et_store_step(marks->store, row);
-        if (got == 1 && sqlite3_column_bytes(row, 0) == PART_BYTES) {
-            memcpy(part->bits, sqlite3_column_blob(row, 0), PART_BYTES);
-        } else if (got) {
-            marks->err = got < 0 ? got : -EIO;
-        }
-        sqlite3_reset(row);
-        *index = ++marks->count;
-    }
-    marks->last = (size_t)*index - 1;
-    return &marks->parts[marks->last];
-}
-
-static bool is_marked(struct marks *marks, int64_t id)
-{
-    return find_part(marks, id)->bits[id % PART_IDS / 8] >> id % 8 & 1;
-}
-
-/* Returns whether the mark is new. Ids below 1 have none. */
-static bool mark_id(struct marks *marks, int64_t id)
-{
-    if (id < 1 || is_marked(marks, id)) {
-        return false;
-    }
-    struct mark_part *part = find_part(marks, id);
-    part->bits[id % PART_IDS / 8] |= (uint8_t)(1 << id % 8);
-    part->changed = true;
-    return true;
-}
-
-/* Marks the node and its ancestors up to a marked one. */
-static void mark_with_parents(struct marks *marks, int64_t id)
-{
-    while (!marks->err && mark_id(marks, id)) {
-        sqlite3_stmt *row = et_store_bind(marks->store, "SELECT parent FROM node WHERE id = ?", "i", id);
-        int got = et_store_step(marks->store, row);
-        int64_t parent = got == 1 ? sqlite3_column_int64(row, 0) : 0;
-        sqlite3_reset(row);
-        marks->err = got < 0 ? got : marks->err;
-        marks->lookups++;
-        id = parent < id ? parent : 0; /* a damaged database may have circles */
-    }
-}
-
-static void forget_marks(struct marks *marks)
-{
-    et_map_free(&marks->index);
-    free(marks->parts);
-    *marks = (struct marks){.store = marks->store, .err = marks->err};
-}
-
-/* Writes the changed parts, unless there was an error, and frees all. */
-static int save_marks(struct marks *marks, int err)
-{
-    err = err < 0 ? err : marks->err;
-    for (size_t i = 0; i < marks->count && !err; i++) {
-        const struct mark_part *part = &marks->parts[i];
-        if (part->changed) {
-            err = et_store_run(marks->store, "INSERT OR REPLACE INTO mark (part, bits) VALUES (?, ?)", "ib",
-                               part->number, (const void *)part->bits, (size_t)PART_BYTES);
-        }
-    }
-    forget_marks(marks);
-    return err;
-}
-
-static int clear_marks(struct marks *marks)
-{
-    forget_marks(marks);
-    return et_store_run(marks->store, "DELETE FROM mark", "");
-}
-
 /* ---- marking ---- */
 
 static const char PAIR_MARK[] =
@@ -219,9 +115,9 @@ static int mark_profile(struct marks *marks, const struct pass *pass, sqlite3_st
     for (size_t i = 0; i < unpacked->count && !marks->err; i++) {
         int64_t node = (int64_t)unpacked->stacks[i].node;
         if (parents) {
-            mark_with_parents(marks, node);
+            et_marks_add_ancestors(marks, node);
         } else {
-            mark_id(marks, node);
+            et_marks_add(marks, node);
         }
     }
     int err = marks->err;
@@ -270,7 +166,7 @@ static int mark_chunks(struct marks *marks, struct pass *pass)
         const uint8_t *at = chunk.bytes, *end = chunk.size ? at + chunk.size : at;
         uint64_t node, depth;
         while (at < end && et_varint_get(&at, end, &node) && et_varint_get(&at, end, &depth)) {
-            mark_id(marks, (int64_t)node);
+            et_marks_add(marks, (int64_t)node);
             nodes++;
         }
         pass->cursor = sqlite3_column_int64(row, 0);
@@ -288,8 +184,8 @@ static int mark_parents(struct marks *marks, struct pass *pass)
                                       "ii", pass->cursor, (int64_t)VISITED_AT_ONCE);
     while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
         int64_t id = sqlite3_column_int64(row, 0);
-        if (id > 0 && is_marked(marks, id)) {
-            mark_id(marks, sqlite3_column_int64(row, 1));
+        if (id > 0 && et_marks_has(marks, id)) {
+            et_marks_add(marks, sqlite3_column_int64(row, 1));
         }
         pass->cursor = id;
         visited++;
@@ -305,7 +201,7 @@ static int mark_frames(struct marks *marks, struct pass *pass)
     sqlite3_stmt *row = et_store_bind(marks->store, "SELECT id, frame FROM node WHERE id > ? ORDER BY id LIMIT ?", "ii",
                                       pass->seen, (int64_t)VISITED_AT_ONCE);
     while ((got = et_store_step(marks->store, row)) == 1 && marks->count < PARTS_AT_ONCE) {
-        mark_id(marks, sqlite3_column_int64(row, 1));
+        et_marks_add(marks, sqlite3_column_int64(row, 1));
         pass->seen = sqlite3_column_int64(row, 0);
         visited++;
     }
@@ -338,7 +234,7 @@ static int sweep_table(struct marks *marks, struct pass *pass, const struct swep
     while (count < DELETED_AT_ONCE && marks->count < most && (got = et_store_step(store, row)) == 1) {
         pass->cursor = sqlite3_column_int64(row, 0);
         visited++;
-        if (pass->cursor < last && !is_marked(marks, pass->cursor)) {
+        if (pass->cursor < last && !et_marks_has(marks, pass->cursor)) {
             ids[count++] = pass->cursor;
         }
     }
@@ -438,7 +334,7 @@ static bool is_due(const struct pass *pass, int64_t now_ns, bool urgent)
 static int begin_pass(struct marks *marks, struct pass *pass, int64_t now_ns)
 {
     *pass = (struct pass){.phase = STACKS, .number = pass->number + 1, .started_ns = now_ns};
-    return clear_marks(marks);
+    return et_marks_clear(marks);
 }
 
 static int next_phase(struct marks *marks, struct pass *pass)
@@ -448,7 +344,7 @@ static int next_phase(struct marks *marks, struct pass *pass)
     pass->cursor = pass->phase == CHUNKS ? INT64_MIN : pass->phase == PARENTS ? INT64_MAX : 0;
     pass->sequence = -1;
     pass->seen = ended == NODES ? 0 : pass->seen;
-    int err = ended == NODES || ended == FRAMES ? clear_marks(marks) : 0;
+    int err = ended == NODES || ended == FRAMES ? et_marks_clear(marks) : 0;
     return err || pass->phase != IDLE ? err : et_store_note_deleted(marks->store, ET_DELETED_PASSES, 1);
 }
 
@@ -457,7 +353,7 @@ static int give_up(struct marks *marks, struct pass *pass)
 {
     pass->phase = IDLE;
     pass->hours++;
-    int err = clear_marks(marks);
+    int err = et_marks_clear(marks);
     return err ? err : et_store_note_deleted(marks->store, ET_DELETED_NOTHING, 1);
 }
 
@@ -503,7 +399,7 @@ int et_collect_step(struct et_store *store, int64_t now_ns, bool urgent)
     } else if (got == 0) {
         got = next_phase(&marks, &pass);
     }
-    err = save_marks(&marks, got);
+    err = et_marks_save(&marks, got);
     err = err ? err : save_pass(store, &pass);
     return err ? err : 1;
 }
@@ -517,7 +413,7 @@ int et_collect_use(struct et_store *store, const int64_t *nodes, size_t count)
         return err;
     }
     for (size_t i = 0; i < count && !marks.err; i++) {
-        mark_with_parents(&marks, nodes[i]);
+        et_marks_add_ancestors(&marks, nodes[i]);
     }
-    return save_marks(&marks, 0);
+    return et_marks_save(&marks, 0);
 }

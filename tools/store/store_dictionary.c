@@ -33,7 +33,7 @@ struct dictionary_loader {
         size_t count, capacity;
     } missing;    /* frames */
     size_t grown; /* bytes that this one has added to the resident */
-    size_t held;  /* bytes counted in the store's budget; the profile's beyond `before` */
+    size_t held;  /* bytes counted in the database's budget; the profile's beyond `before` */
     size_t before;
     unsigned steps; /* since the bytes were counted */
     int err;

@@ -1,4 +1,4 @@
-/* The store's handle and statements, shared by the store's files. */
+/* The handle of a database and its statements, shared by this folder's files. */
 #ifndef ET_STORE_INTERNAL_H
 #define ET_STORE_INTERNAL_H
 
@@ -60,7 +60,7 @@ struct et_store {
 void et_store_cache_undo(struct et_store *store, bool all);
 void et_store_cache_free(struct et_store *store);
 
-/* Returns 0, or an error when the budget is exceeded; the store has the message. et_store_step() asks this, too. */
+/* Returns 0, or an error when the budget is exceeded; the database has the message. et_store_step() asks this, too. */
 int et_store_late(struct et_store *store);
 /* The same, after et_budget_hold(). */
 int et_store_hold(struct et_store *store, size_t *held, size_t bytes);
@@ -77,7 +77,7 @@ enum et_schema {
 
 /* Returns SQLite's code. *why is set for ET_SCHEMA_OTHER: what the database is, and what to do. */
 int et_schema_find(sqlite3 *db, enum et_schema *found, char *why, size_t size);
-/* Creates the tables of an empty database. Returns 0 or an error; the store keeps the message. */
+/* Creates the tables of an empty database. Returns 0 or an error; the database keeps the message. */
 int et_schema_create(struct et_store *store);
 
 /*

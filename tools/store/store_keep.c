@@ -331,47 +331,6 @@ struct et_keep_limit et_keep_limit(const struct et_store *store)
         .exceeded = floor->used != 0, .used = floor->used, .profiles = floor->bytes, .hours = floor->hours};
 }
 
-/* ---- totals ---- */
-
-const char *et_deleted_name(enum et_deleted what)
-{
-    static const char *const names[ET_DELETED_COUNT] = {
-        [ET_DELETED_OLD_HOURS] = "old_hours",
-        [ET_DELETED_BIG_HOURS] = "big_hours",
-        [ET_DELETED_NODES] = "nodes",
-        [ET_DELETED_FRAMES] = "frames",
-        [ET_DELETED_MODULES] = "modules",
-        [ET_DELETED_LABELS] = "labels",
-        [ET_DELETED_ORIGINS] = "origins",
-        [ET_DELETED_PASSES] = "passes",
-        [ET_DELETED_NOTHING] = "stopped_passes",
-    };
-    return names[what];
-}
-
-int et_store_deleted(struct et_store *store, uint64_t counts[ET_DELETED_COUNT])
-{
-    memset(counts, 0, ET_DELETED_COUNT * sizeof *counts);
-    sqlite3_stmt *row = et_store_bind(store, "SELECT what, count FROM deleted", "");
-    int got;
-    while ((got = et_store_step(store, row)) == 1) {
-        for (enum et_deleted i = 0; i < ET_DELETED_COUNT; i++) {
-            if (strcmp(et_column_text(row, 0), et_deleted_name(i)) == 0) {
-                counts[i] = (uint64_t)sqlite3_column_int64(row, 1);
-            }
-        }
-    }
-    return got;
-}
-
-static const char DELETED_ADD[] = "INSERT INTO deleted (what, count) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE"
-                                  " SET count = count + excluded.count";
-
-int et_store_note_deleted(struct et_store *store, enum et_deleted what, int64_t count)
-{
-    return et_store_run(store, DELETED_ADD, "si", et_deleted_name(what), count);
-}
-
 /* ---- other steps ---- */
 
 static int segment_step(struct et_store *store, int64_t now_ns)
@@ -420,23 +379,10 @@ static int run_due_step(struct et_store *store, const struct et_policy *policy, 
     return got ? got : vacuum_step(store);
 }
 
-int et_keep_step_at(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
+int et_keep_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now)
 {
     int err = et_store_begin(store);
     int got = err ? err : run_due_step(store, policy, now);
     err = et_store_end(store, got >= 0);
     return got < 0 ? got : err ? err : got;
-}
-
-int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
-{
-    return et_keep_step_at(store, policy, &(struct et_keep_time){now_ns, now_ns});
-}
-
-int et_keep_all(struct et_store *store, const struct et_policy *policy, int64_t now_ns)
-{
-    int got;
-    while ((got = et_keep_step(store, policy, now_ns)) == 1) {
-    }
-    return got;
 }

@@ -1,5 +1,5 @@
 /*
- * Limits the size of the store: merges profiles over time (see store_rows.h), deletes old rows and their series, and
+ * Limits the size of the database: merges profiles over time (see store_rows.h), deletes old rows and their series, and
  * then nodes, frames, modules, labels and origins that nothing uses any more. Each step is one transaction of about
  * 10 ms, so the program may end between any two without loss.
  *
@@ -35,12 +35,7 @@ struct et_keep_time {
 };
 
 /* Does one due step. */
-int et_keep_step_at(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now);
-/* With a clock that is right. */
-int et_keep_step(struct et_store *store, const struct et_policy *policy, int64_t now_ns);
-
-/* Does all steps until nothing is due. */
-int et_keep_all(struct et_store *store, const struct et_policy *policy, int64_t now_ns);
+int et_keep_step(struct et_store *store, const struct et_policy *policy, const struct et_keep_time *now);
 
 /* Totals of what the keeper deleted. Hours are of profiles. */
 enum et_deleted {

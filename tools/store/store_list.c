@@ -1,5 +1,5 @@
-/* See store.h: lists of series and labels. The store keeps the label sets that a series' stacks have, so listing does
- * not read profiles. */
+/* See store.h: lists of series and labels. The database keeps the label sets that a series' stacks have, so listing
+ * does not read profiles. */
 #include "tools/lib/labels.h"
 #include "tools/store/store_rows.h"
 

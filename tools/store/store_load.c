@@ -3,69 +3,16 @@
  * that occurs is read once.
  *
  *   et_store_load   load_rows -> load_row -> read_contexts -> add_query_context
- *                                -> load_stacks -> add_sums
+ *                                -> et_sums_add
  *                   et_dictionary_load
  */
-#include "tools/lib/hash.h"
 #include "tools/store/store_dictionary.h"
 #include "tools/store/store_rollup.h"
+#include "tools/store/store_sums.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Sums of nodes below DIRECT_NODES are in pages of PAGE_NODES indexed by node id, up to DIRECT_MOST bytes. Stored
- * blocks are sorted by node id, too. */
-enum { DIRECT_NODES = 1 << 19, PAGE_NODES = 512, PAGES = DIRECT_NODES / PAGE_NODES, DIRECT_MOST = 64 << 20 };
-
-/* A stored context as the query sees it. */
-struct query_context {
-    uint32_t sum;  /* index into the profile's label_sums */
-    uint32_t pair; /* index of its labels and group */
-    bool wanted;
-};
-
-struct sum_pair {
-    uint64_t value, count;
-};
-
-/* The labels of entries, and the group frame above them. */
-struct label_group {
-    uint32_t labels, group;
-    struct sum_pair **pages; /* of PAGE_NODES each; NULL: none */
-};
-
-struct profile_loader {
-    struct et_store *store;
-    const struct et_query *query;
-    struct et_profile *profile;
-    const struct et_kind *kind; /* NULL: not in kinds.h */
-    bool ids;                   /* the query distinguishes spans or traces */
-    struct et_selection selection;
-    const struct et_series *series; /* of the current row */
-    struct et_buf inflated;
-    struct label_group *pairs;
-    size_t pair_count, pair_capacity, direct_bytes;
-    struct et_map pair_index; /* labels << 32 | group -> pair + 1 */
-    struct et_sum *sums;      /* outside the arrays, each (node, labels, group) once */
-    size_t count, capacity;
-    uint32_t *slots; /* hash table of the sums: index + 1 */
-    size_t slot_count;
-    struct et_map texts;   /* labels in the store -> string number + 1 */
-    struct et_map by_text; /* string number -> index into label_sums + 1 */
-    struct et_map latest;  /* series -> middle of its last interval */
-    struct et_map origins; /* that have a row in the result */
-    struct query_context *seen;
-    size_t seen_count, seen_capacity;
-    struct et_map known; /* series << 32 | labels -> seen + 1 */
-    uint32_t *contexts;  /* of the current row: number -> seen */
-    size_t context_count, context_capacity;
-    size_t held;              /* bytes counted in the store's budget */
-    bool began;               /* this query began the read transaction */
-    bool one_row;             /* whose stacks need no table to be found again */
-    struct sum_pair left_out; /* stacks that were excluded by their labels */
-    int err;
-};
 
 /* ---- memory ---- */
 
@@ -192,252 +139,7 @@ static void read_contexts(struct profile_loader *s, uint64_t series, struct et_b
     }
 }
 
-/* ---- sums ---- */
-
-static uint32_t add_sum(struct profile_loader *s, uint64_t node, const struct label_group *pair)
-{
-    s->sums = et_reserve(s->sums, &s->capacity, s->count + 1, sizeof *s->sums);
-    s->sums[s->count] = (struct et_sum){.node = node, .labels = pair->labels, .group = pair->group};
-    return (uint32_t)++s->count;
-}
-
-/* The slot of the sum, or the free one for it. */
-static uint32_t *find_slot(const struct profile_loader *s, uint64_t node, uint32_t labels, uint32_t group)
-{
-    size_t mask = s->slot_count - 1, i = (size_t)et_hash_pair(node, (uint64_t)labels << 32 | group) & mask;
-    while (s->slots[i]) {
-        const struct et_sum *sum = &s->sums[s->slots[i] - 1];
-        if (sum->node == node && sum->labels == labels && sum->group == group) {
-            break;
-        }
-        i = (i + 1) & mask;
-    }
-    return &s->slots[i];
-}
-
-static void grow_slots(struct profile_loader *s)
-{
-    free(s->slots);
-    s->slot_count = s->slot_count ? s->slot_count * 2 : 128;
-    s->slots = et_alloc(s->slot_count, sizeof *s->slots);
-    for (size_t i = 0; i < s->count; i++) {
-        *find_slot(s, s->sums[i].node, s->sums[i].labels, s->sums[i].group) = (uint32_t)i + 1;
-    }
-}
-
-static struct et_sum *find_sum(struct profile_loader *s, uint64_t node, const struct label_group *pair)
-{
-    if (s->count * 2 >= s->slot_count) {
-        grow_slots(s);
-    }
-    uint32_t *slot = find_slot(s, node, pair->labels, pair->group);
-    *slot = *slot ? *slot : add_sum(s, node, pair);
-    return &s->sums[*slot - 1];
-}
-
-/* The page of a pair with this node; NULL: its sums are not in pages. */
-static struct sum_pair *find_page(struct profile_loader *s, struct label_group *pair, uint64_t node)
-{
-    enum { TABLE_BYTES = PAGES * sizeof(struct sum_pair *), PAGE_BYTES = PAGE_NODES * sizeof(struct sum_pair) };
-    if (node >= DIRECT_NODES) {
-        return NULL;
-    }
-    if (!pair->pages && s->direct_bytes + TABLE_BYTES <= DIRECT_MOST) {
-        pair->pages = et_alloc(PAGES, sizeof *pair->pages);
-        s->direct_bytes += TABLE_BYTES;
-    }
-    struct sum_pair **page = pair->pages ? &pair->pages[node / PAGE_NODES] : NULL;
-    if (page && !*page && s->direct_bytes + PAGE_BYTES <= DIRECT_MOST) {
-        *page = et_alloc(PAGE_NODES, sizeof **page);
-        s->direct_bytes += PAGE_BYTES;
-    }
-    return page ? *page : NULL;
-}
-
-static inline void add_sums(struct profile_loader *s, uint64_t node, uint32_t number, struct sum_pair figures)
-{
-    struct label_group *pair = &s->pairs[number];
-    if (s->one_row) {
-        uint32_t sum = add_sum(s, node, pair) - 1;
-        s->sums[sum].value = figures.value;
-        s->sums[sum].count = figures.count;
-        return;
-    }
-    struct sum_pair *page = pair->pages && node < DIRECT_NODES ? pair->pages[node / PAGE_NODES] : NULL;
-    page = page ? page : find_page(s, pair, node);
-    if (page) {
-        page[node % PAGE_NODES].value += figures.value;
-        page[node % PAGE_NODES].count += figures.count;
-        return;
-    }
-    struct et_sum *sum = find_sum(s, node, pair);
-    sum->value += figures.value;
-    sum->count += figures.count;
-}
-
-/* Moves the sums of a page to the other sums. */
-static void collect_page(struct profile_loader *s, const struct label_group *pair, size_t number)
-{
-    for (size_t i = 0; i < PAGE_NODES; i++) {
-        const struct sum_pair *figures = &pair->pages[number][i];
-        if (figures->value || figures->count) {
-            uint32_t sum = add_sum(s, number * PAGE_NODES + i, pair) - 1;
-            s->sums[sum].value = figures->value;
-            s->sums[sum].count = figures->count;
-        }
-    }
-}
-
-static void collect_pages(struct profile_loader *s)
-{
-    for (size_t i = 0; i < s->pair_count; i++) {
-        const struct label_group *pair = &s->pairs[i];
-        for (size_t number = 0; pair->pages && number < PAGES; number++) {
-            if (pair->pages[number]) {
-                collect_page(s, pair, number);
-            }
-        }
-    }
-}
-
-static void free_pages(struct label_group *pair)
-{
-    for (size_t i = 0; pair->pages && i < PAGES; i++) {
-        free(pair->pages[i]);
-    }
-    free(pair->pages);
-}
-
-/* A difference may have left them, and they say nothing. */
-static void remove_zeros(struct profile_loader *s)
-{
-    struct et_profile *p = s->profile;
-    size_t kept = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->sums[i].value || s->sums[i].count) {
-            s->sums[kept++] = s->sums[i];
-        }
-    }
-    s->count = kept;
-    kept = 0;
-    for (size_t i = 0; i < p->label_count; i++) {
-        if (p->label_sums[i].value || p->label_sums[i].count) {
-            p->label_sums[kept++] = p->label_sums[i];
-        }
-    }
-    p->label_count = kept;
-}
-
-/* Properties of a row that its stacks share. */
-struct row_reader {
-    const struct et_row *row;
-    bool cpu, counted;
-    bool whole; /* each value equals its count times the period: saves a division per stack */
-};
-
-static inline uint64_t stack_count(const struct row_reader *reading, const struct et_packed *stack, uint64_t value)
-{
-    if (reading->whole && stack->value <= UINT32_MAX) {
-        return stack->value;
-    }
-    const struct et_row *row = reading->row;
-    return reading->counted ? et_packed_count(reading->cpu, row->columns, value, stack->count, row->period) : 0;
-}
-
-/* Returns what follows, NULL: malformed. */
-static const uint8_t *long_number(const uint8_t *at, const uint8_t *end, uint64_t *value)
-{
-    return et_varint_get(&at, end, value) ? at : NULL;
-}
-
-static inline const uint8_t *next_number(const uint8_t *at, const uint8_t *end, uint64_t *value)
-{
-    if (end - at >= 2 && at[0] >= 0x80 && at[1] < 0x80) {
-        *value = (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
-        return at + 2;
-    }
-    if (at < end && *at < 0x80) {
-        *value = *at;
-        return at + 1;
-    }
-    return long_number(at, end, value);
-}
-
-/* Most rows have no labels and no counts of their own, so all stacks go to one pair. */
-static int load_plain(struct profile_loader *s, const struct row_reader *reading, const struct et_stack_reader *blob)
-{
-    const struct et_row *row = reading->row;
-    const struct query_context *seen = &s->seen[s->contexts[0]];
-    struct label_group *pair = &s->pairs[seen->pair];
-    struct sum_pair all = {0}, *page = NULL;
-    struct et_packed stack = {0};
-    const uint8_t *nodes = blob->at[0], *values = blob->at[1];
-    const uint64_t sign = row->use == ET_USE_MINUS ? UINT64_MAX : 1; /* modulo 2^64, as all sums */
-    uint64_t step, now = UINT64_MAX;
-    while (nodes != blob->end[0]) {
-        nodes = next_number(nodes, blob->end[0], &step);
-        values = nodes ? next_number(values, blob->end[1], &stack.value) : NULL;
-        if (!values) {
-            return -EIO;
-        }
-        stack.node += step >> 1 ^ (0 - (step & 1));
-        uint64_t value = stack.value * row->quantum, count = stack_count(reading, &stack, value);
-        struct sum_pair figures = {value * sign, count * sign};
-        all.value += figures.value;
-        all.count += figures.count;
-        if (!seen->wanted) {
-            continue;
-        }
-        if (stack.node / PAGE_NODES != now) {
-            now = stack.node / PAGE_NODES;
-            page = find_page(s, pair, stack.node);
-        }
-        if (page) {
-            page[stack.node % PAGE_NODES].value += figures.value;
-            page[stack.node % PAGE_NODES].count += figures.count;
-        } else {
-            add_sums(s, stack.node, seen->pair, figures);
-        }
-    }
-    s->profile->label_sums[seen->sum].value += all.value;
-    s->profile->label_sums[seen->sum].count += all.count;
-    s->left_out.value += seen->wanted ? 0 : all.value;
-    s->left_out.count += seen->wanted ? 0 : all.count;
-    return values == blob->end[1] ? 0 : -EIO;
-}
-
-/* Returns 0, or -EIO for malformed bytes, of which some are added then. */
-static int load_stacks(struct profile_loader *s, const struct et_row *row, struct et_blob stacks)
-{
-    struct row_reader reading = {.row = row, .counted = !s->kind || s->kind->counts[0]};
-    reading.cpu = s->kind && strcmp(s->kind->name, ET_CPU) == 0;
-    reading.whole = reading.cpu && !(row->columns & ET_COLUMN_COUNT) && row->quantum == row->period && row->period &&
-                    row->period <= INT32_MAX;
-    struct et_stack_reader blob;
-    struct et_packed stack;
-    int got = et_stacks_read(&blob, &s->inflated, row->packing, row->columns, stacks.bytes, stacks.size);
-    if (got == 0 && row->columns == ET_COLUMN_VALUE && !s->one_row && blob.at[2] == blob.end[3]) {
-        return load_plain(s, &reading, &blob);
-    }
-    while (got >= 0 && (got = et_stack_next(&blob, &stack)) == 1) {
-        const struct query_context *seen = &s->seen[s->contexts[stack.context < s->context_count ? stack.context : 0]];
-        uint64_t value = stack.value * row->quantum, count = stack_count(&reading, &stack, value);
-        struct et_entry *all = &s->profile->label_sums[seen->sum];
-        if (row->use == ET_USE_MINUS) { /* modulo 2^64, as all sums */
-            value = 0 - value;
-            count = 0 - count;
-        }
-        all->value += value;
-        all->count += count;
-        if (seen->wanted) {
-            add_sums(s, stack.node, seen->pair, (struct sum_pair){value, count});
-        } else {
-            s->left_out.value += value;
-            s->left_out.count += count;
-        }
-    }
-    return got;
-}
+/* ---- rows ---- */
 
 static void note_row_header(struct profile_loader *s, const struct et_row *row)
 {
@@ -488,7 +190,7 @@ static int load_row(struct profile_loader *s, const struct et_row *row)
         note_members(s, rollup && header ? et_column_blob(statement, 2) : (struct et_blob){0});
         struct et_blob stacks = et_column_blob(statement, 0);
         read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
-        got = load_stacks(s, row, stacks);
+        got = et_sums_add(s, row, stacks);
     } else {
         got = got ? got : -EIO;
     }
@@ -562,12 +264,7 @@ static void free_sums(struct profile_loader *s)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         et_map_free(maps[i]);
     }
-    for (size_t i = 0; i < s->pair_count; i++) {
-        free_pages(&s->pairs[i]);
-    }
-    free(s->pairs);
-    free(s->sums);
-    free(s->slots);
+    et_sums_free(s);
     free(s->seen);
     free(s->contexts);
     et_buf_free(&s->inflated);
@@ -587,8 +284,8 @@ static void begin_sums(struct profile_loader *s, const char *service, const char
 /* Makes the profile from the sums, unless there was an error. */
 static int finish_sums(struct profile_loader *s, int err, struct et_profile **out)
 {
-    collect_pages(s);
-    remove_zeros(s);
+    et_sums_collect_pages(s);
+    et_sums_remove_zeros(s);
     err = err ? err : et_store_hold(s->store, &s->held, loader_memory(s));
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
     et_store_reading_done(s->store, s->began);

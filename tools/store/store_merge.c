@@ -293,16 +293,6 @@ static int read_sources(struct et_store *store, const struct et_bucket *bucket, 
     return got;
 }
 
-static const char BUCKET_PUT[] =
-    "UPDATE bucket SET dirty = ?3, low = ?4, high = ?5, done = ?6, gone = ?7, swept = ?8, bare = ?9,"
-    " seen_ns = ?10 WHERE level = ?1 AND start_ns = ?2";
-
-int et_bucket_put(struct et_store *store, const struct et_bucket *b)
-{
-    return et_store_run(store, BUCKET_PUT, "iiiiiiiiii", (int64_t)b->level, b->start_ns, (int64_t)b->dirty, b->low,
-                        b->high, b->done, b->gone, b->swept, b->bare, b->seen_ns);
-}
-
 /* Continues the bucket's merge pass, or starts one. */
 static int merge_bucket(struct et_store *store, struct et_bucket *bucket, int64_t count_ns, size_t most)
 {

@@ -4,14 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-const int64_t et_level_ns[ET_LEVELS] = {0, 300 * ET_NS_PER_S, 3600 * ET_NS_PER_S};
-
-int64_t et_bucket_start(int level, int64_t at_ns)
-{
-    int64_t size = et_level_ns[level], rest = at_ns % size;
-    return at_ns - rest - (rest < 0 ? size : 0);
-}
-
 static int sum_stacks(struct et_row *row, bool cpu, struct et_blob stacks)
 {
     struct et_unpacked unpacked = {0};

@@ -30,7 +30,7 @@ struct timeline_builder {
     size_t capacity;
     struct et_map latest; /* series * steps + step -> middle of its last interval */
     struct et_map known;  /* series << 32 | labels -> line + 2; 1: excluded */
-    size_t held, made;    /* bytes counted in the store's budget; lines with values */
+    size_t held, made;    /* bytes counted in the database's budget; lines with values */
 };
 
 /* ---- lines ---- */

@@ -1,7 +1,7 @@
 /*
  * Where a module's symbols are on this machine, best quality first, all checked by build id:
  *   1. files in the folders that were given        2. the module's own path on this machine, and path.dbg beside it
- *   3. the store, /usr/lib/debug/.build-id
+ *   3. the symbol store, /usr/lib/debug/.build-id
  * A module without build id is only believed when it has none on this machine either.
  */
 #ifndef ET_PLACES_H

@@ -19,7 +19,7 @@
 #include "tests/long/bench/draws.h"
 #include "tools/serve/relay/relay_backend.h"
 #include "tools/store/store_internal.h"
-#include "tools/store/store_keep.h"
+#include "tests/unit/tools/support/keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,10 +210,10 @@ static void fill(const char *path)
         }
         need(et_store_end(store, true) == 0, "end", store);
         if ((at - START) % (1800 * SECOND) == 0) {
-            need(et_keep_all(store, &et_policy_default, at) == 0, "keep", store);
+            need(run_keep_all(store, &et_policy_default, at) == 0, "keep", store);
         }
     }
-    need(et_keep_all(store, &et_policy_default, end + 10 * SECOND) == 0, "keep", store);
+    need(run_keep_all(store, &et_policy_default, end + 10 * SECOND) == 0, "keep", store);
     sqlite3_exec(store->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     et_store_close(store);
     for (int i = 0; i < SERVICES * VERSIONS; i++) {
@@ -317,8 +317,8 @@ static void weigh(const char *path)
     const struct et_policy hours = {.fine_ns = 1, .five_ns = 1};
     int64_t before = used_bytes(store);
     sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
-    need(et_keep_all(store, &hours, START + 30 * DAY) == 0, "keep", store);
-    need(et_keep_all(store, &hours, START + 31 * DAY) == 0, "keep", store);
+    need(run_keep_all(store, &hours, START + 30 * DAY) == 0, "keep", store);
+    need(run_keep_all(store, &hours, START + 31 * DAY) == 0, "keep", store);
     int64_t after = used_bytes(store);
     printf("figure db_bytes_per_device_day %" PRId64 " bytes\n", after / fleet.devices);
     printf("figure db_bytes_recent_per_device %" PRId64 " bytes\n", (before - after) / fleet.devices);

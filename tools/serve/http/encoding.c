@@ -52,7 +52,8 @@ static bool is_refused(const char *parameters, size_t size)
     return q == end;
 }
 
-bool et_takes_gzip(const char *accept)
+/* Whether an Accept-Encoding header takes gzip. */
+static bool takes_gzip(const char *accept)
 {
     const char *element;
     size_t size;
@@ -71,7 +72,8 @@ bool et_takes_gzip(const char *accept)
     return any;
 }
 
-bool et_has_tag(const char *none_match, const char *tag)
+/* Whether an If-None-Match header has the tag. */
+static bool has_tag(const char *none_match, const char *tag)
 {
     const char *element;
     size_t size, own = strlen(tag);
@@ -135,7 +137,7 @@ static bool is_known(struct et_answer *answer, const struct et_encoding_request 
     char weak[TAG_SIZE + 2];
     snprintf(weak, sizeof weak, "W/%s", tag);
     et_answer_header(answer, "ETag", weak);
-    if (!et_has_tag(request->none_match, tag)) {
+    if (!has_tag(request->none_match, tag)) {
         return false;
     }
     answer->status = 304;
@@ -147,7 +149,7 @@ static bool is_known(struct et_answer *answer, const struct et_encoding_request 
 void et_answer_encode(struct et_answer *answer, const struct et_encoding_request *request)
 {
     size_t size = answer->fixed ? answer->fixed_size : answer->body.size;
-    bool text = is_text(answer->type), gzip = text && size >= GZIP_LEAST && et_takes_gzip(request->accept);
+    bool text = is_text(answer->type), gzip = text && size >= GZIP_LEAST && takes_gzip(request->accept);
     char tag[TAG_SIZE];
     if (answer->status != 200 || size > TAG_MOST || answer->has_file) {
         return;

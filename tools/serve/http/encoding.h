@@ -18,9 +18,4 @@ struct et_encoding_request {
  * any thread. */
 void et_answer_encode(struct et_answer *answer, const struct et_encoding_request *request);
 
-/* Whether an Accept-Encoding header takes gzip. */
-bool et_takes_gzip(const char *accept);
-/* Whether an If-None-Match header has the tag. */
-bool et_has_tag(const char *none_match, const char *tag);
-
 #endif

@@ -2,7 +2,7 @@
  * Requests and answers as the routes see them. Only server.c uses libmicrohttpd.
  *
  * Each group of routes is a file routes_*.c with a table; routes.c lists the tables. Handlers run on their connection's
- * thread, many at a time: they lock shared data and borrow stores (et_server_read, et_server_write).
+ * thread, many at a time: they lock shared data and borrow handles of the database (et_server_read, et_server_write).
  */
 #ifndef ET_HTTP_H
 #define ET_HTTP_H
@@ -24,7 +24,7 @@ struct et_request {
     struct et_memory_share *work; /* memory reserved by et_body(), until the handler returns; with a sink: bytes of
                                      files, until the answer is sent */
     const struct et_grant *grant; /* of its token */
-    struct et_budget *budget;     /* of all that the request reads from stores: query-time and query-memory */
+    struct et_budget *budget;     /* of all that the request reads from the database: query-time and query-memory */
 };
 
 /* A decoded argument of the URL; "" when absent, the first of several. Valid as long as the request. */
@@ -100,14 +100,14 @@ struct et_route {
 /* Finds the route of a request. NULL: none; *status is 404 or 405. */
 const struct et_route *et_route_find(const char *method, const char *path, unsigned *status);
 
-/* A store for reading, exclusive until et_server_read_done(). Waits while all are in use. Reading fails when the
- * request exceeds its budget. request: NULL for no limit. */
+/* A handle of the database for reading, exclusive until et_server_read_done(). Waits while all are in use. Reading
+ * fails when the request exceeds its budget. request: NULL for no limit. */
 struct et_store *et_server_read(struct et_server *server, const struct et_request *request);
 void et_server_read_done(struct et_server *server, struct et_store *store);
 /* The status for a read that failed: 413 when it needs too much memory, else 503. */
 unsigned et_read_status(const struct et_store *store);
 
-/* Runs call() on the writing thread's store, in one transaction with other calls, and returns after the commit. If the
+/* Runs call() on the writing thread's handle, in one transaction with other calls, and returns after the commit. If the
  * commit fails, nothing is kept and the outcome is ET_UNAVAILABLE. *why receives the message. */
 typedef enum et_outcome et_write(struct et_store *store, void *context, const char **why);
 enum et_outcome et_server_write(struct et_server *server, et_write *call, void *context, struct et_buf *why);

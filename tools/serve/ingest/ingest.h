@@ -6,19 +6,15 @@
 #include "tools/store/store.h"
 
 /* now_ns: Unix time, dates messages of devices without a clock. *why: one line for the sender, static or valid until
- * the store's next use; set unless ET_ACCEPTED. */
+ * the database's next use; set unless ET_ACCEPTED. */
 enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
                                   const char **why);
 
-/* For a message of an earlier boot of a device without a clock: dates it now, and adds the tag undated=true. */
-enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                                          const char **why);
-
-/* The same, for a message of a sender with a token. */
+/* Where a message comes from. */
 struct et_compact_source {
-    int64_t now_ns; /* when it was queued, or else comes */
-    int64_t age_ns; /* since then */
-    bool undated;
+    int64_t now_ns;    /* when it was queued, or else comes */
+    int64_t age_ns;    /* since then */
+    bool undated;      /* of an earlier boot of a device without a clock: dates it now, adds the tag undated=true */
     const char *scope; /* et_scope_refuses(): of another service or without the labels: ET_FORBIDDEN */
 };
 enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes, size_t size,

@@ -20,7 +20,7 @@ struct compact_push {
     struct et_store *store;
     const et_message *message;
     struct et_segment_row row;
-    struct et_segment *segment; /* owned by the store */
+    struct et_segment *segment; /* owned by the database */
     struct et_stored_context *contexts;
     int64_t now_ns, age_ns; /* as in et_compact_source */
     bool undated;
@@ -153,7 +153,7 @@ static bool put_label_sets(struct compact_push *push)
     return true;
 }
 
-/* Adds the message's contexts to the store; [0] is none. */
+/* Adds the message's contexts to the database; [0] is none. */
 static void put_contexts(struct compact_push *push)
 {
     const et_message *message = push->message;
@@ -253,13 +253,13 @@ static void put_stats(struct compact_push *push)
     free(bytes);
 }
 
-/* Stores the whole message, inside a transaction. False: malformed. push->err: the store failed. */
+/* Stores the whole message, inside a transaction. False: malformed. push->err: the database failed. */
 static bool put_message(struct compact_push *push)
 {
     uint64_t id = push->message->segment;
     push->segment = et_store_segment_open(push->store, id, push->message->sequence);
     if (!push->segment) {
-        push->err = -EIO; /* the store has the exact error */
+        push->err = -EIO; /* the database has the exact error */
         return true;
     }
     struct et_segment_mark before = et_segment_mark(push->segment);
@@ -373,11 +373,4 @@ enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, siz
                                   const char **why)
 {
     return et_ingest_compact_from(store, bytes, size, &(struct et_compact_source){.now_ns = now_ns}, why);
-}
-
-enum et_outcome et_ingest_compact_undated(struct et_store *store, const void *bytes, size_t size, int64_t now_ns,
-                                          const char **why)
-{
-    return et_ingest_compact_from(store, bytes, size, &(struct et_compact_source){.now_ns = now_ns, .undated = true},
-                                  why);
 }

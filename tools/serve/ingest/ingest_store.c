@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds the profile's modules, frames and nodes to the store. nodes[]: their ids. Returns 0 or the store's error. */
+/* Adds the profile's modules, frames and nodes to the database. nodes[]: their ids. Returns 0 or the database's error.
+ */
 static int store_nodes(struct et_store *store, const struct et_profile *p, int64_t *nodes)
 {
     int64_t *frames = et_alloc(p->frame_count, sizeof *frames),
@@ -153,7 +154,7 @@ static int64_t store_origin(struct et_store *store, const struct et_batch_item *
     return et_store_origin(store, &origin);
 }
 
-/* Returns 0 or the store's error. */
+/* Returns 0 or the database's error. */
 static int store_profile(struct et_store *store, const struct et_batch_item *item, struct item_contexts *contexts)
 {
     const struct et_profile *p = item->profile;
@@ -181,7 +182,7 @@ static int store_profile(struct et_store *store, const struct et_batch_item *ite
     return err;
 }
 
-/* Returns 0 or the store's error. A refused item leaves nothing in the store. */
+/* Returns 0 or the database's error. A refused item leaves nothing in the database. */
 static int keep_item(struct et_store *store, struct et_batch_item *item)
 {
     struct item_contexts contexts = {0};

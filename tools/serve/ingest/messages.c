@@ -1,4 +1,5 @@
-/* See messages.h. A file's messages are stored in an in-memory store, so that files and requests are processed alike.
+/* See messages.h. A file's messages are stored in an in-memory database, so that files and requests are processed
+ * alike.
  */
 #include "tools/serve/ingest/messages.h"
 #include "tools/lib/gzip.h"

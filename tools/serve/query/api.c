@@ -68,7 +68,7 @@ static void write_tag_set(void *context, const char *tags)
     list->comma = ",";
 }
 
-/* Of the answer; once it is too large, the store's next step fails. */
+/* Of the answer; once it is too large, the database's next step fails. */
 static void count_answer(const struct service_list *list, size_t before)
 {
     (void)et_store_counts(list->store, list->out->size - before);

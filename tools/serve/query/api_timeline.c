@@ -1,4 +1,4 @@
-/* See api.h: sums over time. The store computes the sums; this file chooses round step lengths. */
+/* See api.h: sums over time. The database computes the sums; this file chooses round step lengths. */
 #include "tools/serve/query/api.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/kinds.h"

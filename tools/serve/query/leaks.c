@@ -266,7 +266,7 @@ static void judge_leaks(struct et_leaks *out, double usual)
     qsort(out->leaks, out->count, sizeof *out->leaks, steepest_first);
 }
 
-/* Returns 0 or an error of the store: the query took too long. */
+/* Returns 0 or an error of the database: the query took too long. */
 static int make_leaks(struct finder *f)
 {
     struct et_leaks *out = f->out;

@@ -31,7 +31,7 @@ struct et_leaks {
 };
 
 /* query: service, times (at most ET_LEAK_HOURS hours; without a begin, the last seven days of the data) and matchers.
- * Returns 0 or an error of the store. et_leaks_free() the result in each case. */
+ * Returns 0 or an error of the database. et_leaks_free() the result in each case. */
 enum { ET_LEAK_HOURS = 24 * 31 };
 int et_leaks_find(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                   struct et_leaks *out);

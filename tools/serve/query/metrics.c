@@ -77,13 +77,13 @@ void et_metrics_number(struct et_buf *out, uint64_t number)
     et_buf_printf(out, "%llu\n", (unsigned long long)number);
 }
 
-void et_metrics_billionths(struct et_buf *out, uint64_t number)
+static void add_billionths(struct et_buf *out, uint64_t number)
 {
     et_buf_printf(out, "%llu.%09llu\n", (unsigned long long)(number / 1000000000),
                   (unsigned long long)(number % 1000000000));
 }
 
-/* ---- metrics of the store ---- */
+/* ---- metrics of the database ---- */
 
 enum figure { VALUE, SECONDS, COUNT, PROFILES, LAST };
 
@@ -161,7 +161,7 @@ static void put_sets(const struct metric_list *all, const struct metric_family *
         if (family->figure == PROFILES) {
             et_metrics_number(out, sum.profiles);
         } else {
-            et_metrics_billionths(out, (uint64_t)sum.last_ns);
+            add_billionths(out, (uint64_t)sum.last_ns);
         }
     }
 }
@@ -175,7 +175,7 @@ static void put_kind(const struct metric_list *all, const struct metric_family *
         }
         write_metric_labels(out, family, metric);
         if (family->figure == SECONDS) {
-            et_metrics_billionths(out, metric->sum.value);
+            add_billionths(out, metric->sum.value);
         } else {
             et_metrics_number(out, family->figure == COUNT ? metric->sum.count : metric->sum.value);
         }
@@ -198,7 +198,7 @@ static void put_losses(const struct metric_list *all, const char *name, const ch
         put_sample(out, name, metric->labels, "service", metric->service, "version", metric->version, "device",
                    metric->device, "reason", strcmp(known, "other") == 0 ? other : known, NULL);
         if (seconds) {
-            et_metrics_billionths(out, metric->sum.value);
+            add_billionths(out, metric->sum.value);
         } else {
             et_metrics_number(out, metric->sum.count);
         }
@@ -284,8 +284,8 @@ void et_metrics_process(struct et_buf *out)
     et_buf_free(&statm);
     et_metrics_family(out, "process_cpu_seconds_total", "counter", "CPU time of the server.");
     et_metrics_sample(out, "process_cpu_seconds_total", NULL);
-    et_metrics_billionths(out, (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
-                                   (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
+    add_billionths(out, (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+                            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     put_gauge(out, "process_virtual_memory_bytes", "Address space of the server.", pages[0] * page);
     put_gauge(out, "process_resident_memory_bytes", "Resident memory of the server.", pages[1] * page);

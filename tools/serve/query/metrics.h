@@ -7,7 +7,7 @@
 
 #include "tools/store/store.h"
 
-/* Writes the store's metrics. Returns 0 or its error. */
+/* Writes the database's metrics. Returns 0 or its error. */
 int et_metrics_store(struct et_store *store, struct et_buf *out);
 
 /* Writes metrics of this process: CPU time, memory, files, start time. */
@@ -22,6 +22,5 @@ void et_metrics_sample(struct et_buf *out, const char *family, ...) __attribute_
 
 /* Writes a number, or a number of billionths, and a line end. */
 void et_metrics_number(struct et_buf *out, uint64_t number);
-void et_metrics_billionths(struct et_buf *out, uint64_t number);
 
 #endif

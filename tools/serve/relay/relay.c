@@ -1,15 +1,13 @@
 /*
  * See relay.h. The thread of each destination loops over:
  *
- *   choose_request   the next parts of the window (relay_window.h) become a request
- *   deliver          sends it; meanwhile fill_window reads and cuts the profiles behind it
- *   note_answer      tells the window, waits if it has to, and moves the cursor in the store behind finished profiles
+ *   et_relay_choose  the next parts of the window (relay_window.h) become a request
+ *   deliver          sends it; meanwhile et_relay_fill reads and cuts the profiles behind it
+ *   note_answer      tells the window, waits if it has to, and moves the cursor in the database behind finished
+ * profiles
  */
-#include "tools/serve/relay/relay.h"
+#include "tools/serve/relay/relay_fill.h"
 #include "tools/formats/json.h"
-#include "tools/serve/relay/relay_backend.h"
-#include "tools/serve/relay/relay_http.h"
-#include "tools/serve/relay/relay_window.h"
 #include "tools/lib/time_text.h"
 #include "tools/lib/pause.h"
 #include "tools/store/age.h"
@@ -25,44 +23,9 @@
 #define NS_PER_S  1000000000LL
 #define POLL_NS   (NS_PER_S / 2)
 #define MINUTE_NS (60 * NS_PER_S)
-#define MIB       ((size_t)1 << 20)
 
-/* Maximum rows of a window, accepted Retry-After in seconds, and waiting profiles counted. */
-enum { ROWS_MOST = 4096, RETRY_AFTER_MOST = 900, WAITING_MOST = 100000 };
-
-struct relay_destination {
-    struct et_relay *relay;
-    const struct et_destination_config *config;
-    struct et_relay_target target;
-    struct et_relay_form form;
-    struct et_relay_http *http;
-    pthread_t thread;
-    bool running;
-    struct et_window window;
-    int64_t read; /* id of the last row in the window */
-    struct et_buf body;
-    char type[96];
-    unsigned failures;
-    struct et_relay_mark done; /* finished, but not in the cursor yet */
-    double slower;             /* factor of the backend's pace, learned from 429 */
-    int64_t free_ns, told_ns;  /* monotonic: earliest next request by rate; last message about a refusal */
-    /* Under the relay's lock: */
-    int64_t cursor;               /* as in the store */
-    struct et_relay_mark pending; /* not written to the store yet */
-    bool failing;
-    char why[256];
-    uint64_t aside, bytes; /* set aside; sent, as HTTP bodies before compression of the transfer */
-    int64_t last_sent_ns, next_try_ns;
-};
-
-struct et_relay {
-    struct et_server *server;
-    struct et_relay_config config;
-    struct relay_destination *destinations;
-    pthread_mutex_t lock;
-    pthread_cond_t stopping;
-    atomic_bool stop;
-};
+/* Maximum of Retry-After in seconds, and of waiting profiles counted. */
+enum { RETRY_AFTER_MOST = 900, WAITING_MOST = 100000 };
 
 /* Waits until the monotonic time, or until the relay stops. */
 static void wait_until(struct et_relay *relay, int64_t until_ns)
@@ -73,149 +36,6 @@ static void wait_until(struct et_relay *relay, int64_t until_ns)
         pthread_cond_timedwait(&relay->stopping, &relay->lock, &until);
     }
     pthread_mutex_unlock(&relay->lock);
-}
-
-/* ---- collecting ---- */
-
-/* Reports that the next profile cannot be read. It is retried, because no profile may be skipped. */
-static void report_unreadable(struct relay_destination *d, const char *why)
-{
-    bool begins = !d->failing;
-    pthread_mutex_lock(&d->relay->lock);
-    d->failing = true;
-    snprintf(d->why, sizeof d->why, "database: %s", why);
-    pthread_mutex_unlock(&d->relay->lock);
-    if (begins) {
-        et_error("relay %s: %s", d->config->name, d->why);
-    }
-}
-
-static int read_next_row(struct relay_destination *d, int64_t after, struct et_arrival *row)
-{
-    /* without a budget: nobody waits, and there is no smaller request to fall back on */
-    struct et_store *store = et_server_read(d->relay->server, NULL);
-    int got = et_store_next(store, after, row);
-    if (got < 0) {
-        report_unreadable(d, et_store_why(store));
-    }
-    et_server_read_done(d->relay->server, store);
-    return got;
-}
-
-/* True: the server would refuse it by its time. */
-static bool untimely(const struct relay_destination *d, int64_t start_ns)
-{
-    const struct et_relay_backend *backend = d->config->backend;
-    int64_t now = et_age_now(et_server_age(d->relay->server));
-    return (d->config->oldest_ns && start_ns < now - d->config->oldest_ns) ||
-           (backend->newest_s && start_ns > now + backend->newest_s * NS_PER_S);
-}
-
-static void cut_row(struct relay_destination *d, const struct et_arrival *arrival, size_t row)
-{
-    const struct et_relay_backend *backend = d->config->backend;
-    struct et_window *window = &d->window;
-    struct et_window_target target = {window, row};
-    size_t before = window->part_count;
-    d->form.limit = window->limit;
-    backend->cut(&d->form, arrival, et_window_add_part, &target);
-    bool too_large = false;
-    for (size_t i = before; i < window->part_count; i++) {
-        too_large |= window->parts[i].part.inflated > backend->burst && window->parts[i].part.entries == 1;
-    }
-    if (too_large && backend->pace) { /* it could never be taken */
-        et_error("relay %s: a stack is larger than %s takes; skipping its profile", d->config->name, backend->name);
-        et_window_drop(window, row, ET_PART_REFUSED);
-    }
-}
-
-/* For good: what is sent cannot be named later. */
-static void add_names(const struct relay_destination *d, struct et_profile *profile)
-{
-    struct et_symbols *symbols = et_server_symbols(d->relay->server);
-    if (symbols && d->config->naming != ET_NAMING_NONE) {
-        et_symbolize_waiting(symbols, profile, d->config->naming == ET_NAMING_FULL);
-    }
-}
-
-static void add_row(struct relay_destination *d, struct et_arrival *row)
-{
-    bool keep = d->config->backend->keeps_rows, late = untimely(d, row->profile->start_ns);
-    struct et_arrival *kept = et_alloc(1, sizeof *kept);
-    *kept = *row;
-    d->read = row->id;
-    et_window_add_row(&d->window, row->id, row->profile->start_ns, keep && !late ? kept : NULL);
-    if (late) {
-        et_window_drop(&d->window, d->window.row_count - 1, ET_PART_LOST);
-    } else {
-        add_names(d, row->profile);
-        cut_row(d, kept, d->window.row_count - 1);
-    }
-    if (!keep || late) {
-        et_profile_free(row->profile);
-        free(kept);
-    }
-}
-
-/* Cuts a row again whose part was too large for the server. */
-static void recut_row(struct relay_destination *d)
-{
-    struct et_window_row *again = et_window_recut(&d->window);
-    struct et_arrival row;
-    if (!again) {
-        return;
-    }
-    if (again->arrival) {
-        cut_row(d, again->arrival, (size_t)(again - d->window.rows));
-    } else if (read_next_row(d, again->id - 1, &row) == 1) {
-        if (row.id == again->id) {
-            add_names(d, row.profile);
-            cut_row(d, &row, (size_t)(again - d->window.rows));
-        }
-        et_profile_free(row.profile);
-    }
-}
-
-/* Reads profiles after the last one, until the window has enough for two requests. */
-static void fill_window(struct relay_destination *d)
-{
-    size_t enough = 2 * d->config->backend->burst;
-    struct et_arrival row;
-    enough = enough > MIB / 4 ? enough : MIB / 4;
-    while (!atomic_load(&d->relay->stop) && d->window.bytes < enough && d->window.row_count < ROWS_MOST &&
-           read_next_row(d, d->read, &row) == 1) {
-        add_row(d, &row);
-    }
-}
-
-/* Profiles become too old while they wait. */
-static void drop_late(struct relay_destination *d)
-{
-    for (size_t i = 0; i < d->window.row_count; i++) {
-        if (d->window.rows[i].open && untimely(d, d->window.rows[i].start_ns)) {
-            et_window_drop(&d->window, i, ET_PART_LOST);
-        }
-    }
-}
-
-/* Makes the body of the next request. False: there is nothing to be sent. */
-static bool choose_request(struct relay_destination *d)
-{
-    struct et_window *window = &d->window;
-    if (et_window_same(window)) {
-        return true;
-    }
-    size_t count = et_window_choose(window, d->config->rows);
-    const struct et_relay_part **parts = et_alloc(count ? count : 1, sizeof *parts);
-    for (size_t i = 0; i < count; i++) {
-        parts[i] = &window->parts[window->chosen[i]].part;
-    }
-    et_buf_free(&d->body);
-    if (count) {
-        d->config->backend->join(&d->form, parts, count, &d->body, d->type);
-    }
-    free(parts);
-    return count > 0;
 }
 
 /* ---- results ---- */
@@ -235,7 +55,7 @@ static enum et_outcome store_cursor(struct et_store *store, void *context, const
     return err || ended ? ET_UNAVAILABLE : ET_REPEATED; /* nothing for a sender: it does not count as accepted */
 }
 
-/* Writes the cursor. A failing store does not stop delivery: the update stays pending, and a restart sends again. */
+/* Writes the cursor. A failing database does not stop delivery: the update stays pending, and a restart sends again. */
 static void advance_cursor(struct relay_destination *d, const struct et_relay_mark *moved)
 {
     struct et_buf why = {0};
@@ -393,7 +213,7 @@ static void deliver(struct relay_destination *d, struct et_relay_reply *reply)
         bool own = pthread_create(&thread, NULL, transfer_thread, &transfer) == 0;
         if (own) {
             save_cursor(d);
-            fill_window(d);
+            et_relay_fill(d);
             pthread_join(thread, NULL);
         } else {
             save_cursor(d);
@@ -447,12 +267,12 @@ static void *relay_thread(void *context)
     d->read = d->cursor;
     d->slower = 1;
     while (!atomic_load(&d->relay->stop)) {
-        recut_row(d);
-        drop_late(d);
+        et_relay_recut(d);
+        et_relay_drop_late(d);
         if (!et_window_same(&d->window)) {
-            fill_window(d);
+            et_relay_fill(d);
         }
-        if (choose_request(d)) {
+        if (et_relay_choose(d)) {
             struct et_relay_reply reply = {0};
             deliver(d, &reply);
             if (!atomic_load(&d->relay->stop) || reply.status) {
@@ -576,7 +396,7 @@ void et_relay_stop(struct et_relay *relay)
 
 /* ---- status ---- */
 
-/* Adds the counts of the store. */
+/* Adds the counts of the database. */
 static void add_stored_counts(struct et_relay *relay, struct et_relay_state *state)
 {
     struct et_store *store = et_server_read(relay->server, NULL);

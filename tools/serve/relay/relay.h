@@ -1,7 +1,7 @@
 /*
  * Relays received profiles: each `[relay NAME]` section is a destination that receives every profile, in order, at
- * least once. The store is the queue, with a cursor for each destination. The cursor moves in a transaction after the
- * receiver has answered; a crash in between sends the profiles again.
+ * least once. The database is the queue, with a cursor for each destination. The cursor moves in a transaction after
+ * the receiver has answered; a crash in between sends the profiles again.
  *
  * Each destination has its own thread, so a slow one delays neither other destinations nor arriving profiles.
  */
@@ -35,7 +35,7 @@ void et_relay_config_free(struct et_relay_config *config);
 
 struct et_relay;
 
-/* Takes ownership of the config. The server must live longer. NULL: a secret or the store cannot be read, which was
+/* Takes ownership of the config. The server must live longer. NULL: a secret or the database cannot be read, which was
  * reported. */
 struct et_relay *et_relay_start(struct et_server *server, struct et_relay_config *config);
 /* Cancels requests in progress; the next start sends their profiles again. */

@@ -1,6 +1,6 @@
 /*
  * A relay backend: a table of names, its server's limits, and functions that make the body of an HTTP request from
- * stored profiles. Backends do not read the store, wait, or send.
+ * stored profiles. Backends do not read the database, wait, or send.
  *
  *   backend->cut(form, row, take, context);              a row becomes parts, each within the server's limits
  *   backend->join(form, parts, count, body, type);       any of them become a request

@@ -1,6 +1,6 @@
 /*
- * The profiles on their way to one destination: read from the store, cut into parts, not all answered yet. The window
- * decides which parts are the next request, and what an answer means for each of them:
+ * The profiles on their way to one destination: read from the database, cut into parts, not all answered yet. The
+ * window decides which parts are the next request, and what an answer means for each of them:
  *
  *   taken       they are sent; the next request may be larger
  *   refused     halves the request until a bad part stands alone, which is skipped. Pyroscope stores what is good of a
@@ -35,7 +35,7 @@ struct et_window_part {
 };
 
 struct et_window {
-    struct et_window_row *rows; /* in the order of the store */
+    struct et_window_row *rows; /* in the order of the database */
     struct et_window_part *parts;
     size_t row_count, row_capacity, part_count, part_capacity;
     size_t *chosen; /* indices of the parts of the request under way */

@@ -7,7 +7,7 @@
 #include "tools/serve/ingest/ingest_batch.h"
 #include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
-#include "tools/store/store_keep.h"
+#include "keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,9 +103,9 @@ static void deleted_names_make_room(void **state)
         }
         assert_int_equal(send_message((struct sent){"svc", 5000 + day, 5000 + day, false}, at),
                          day ? ET_LIMITED : ET_ACCEPTED);
-        assert_int_equal(et_keep_all(store, &policy, at + HOUR), 0); /* merges */
-        assert_int_equal(et_keep_all(store, &policy, at + 19 * 24 * HOUR), 0);
-        assert_int_equal(et_keep_all(store, &policy, at + 20 * 24 * HOUR), 0);
+        assert_int_equal(run_keep_all(store, &policy, at + HOUR), 0); /* merges */
+        assert_int_equal(run_keep_all(store, &policy, at + 19 * 24 * HOUR), 0);
+        assert_int_equal(run_keep_all(store, &policy, at + 20 * 24 * HOUR), 0);
         if (day % 3 == 1) {
             close_store();
             open_store();

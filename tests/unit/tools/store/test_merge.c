@@ -7,7 +7,7 @@
 #include "message.h"
 #include "tools/lib/kinds.h"
 #include "tools/store/store_internal.h"
-#include "tools/store/store_keep.h"
+#include "keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -362,8 +362,8 @@ static const struct et_policy KEEP_ALL = {.rollup_rows = 2};
 /* Merges everything five hours after the first profile, then applies the policy at that hour. */
 static void keep(struct et_store *store, const struct et_policy *policy, int64_t hour)
 {
-    assert_int_equal(et_keep_all(store, &KEEP_ALL, START + 5 * HOUR), 0);
-    assert_int_equal(et_keep_all(store, policy, START + hour * HOUR), 0);
+    assert_int_equal(run_keep_all(store, &KEEP_ALL, START + 5 * HOUR), 0);
+    assert_int_equal(run_keep_all(store, policy, START + hour * HOUR), 0);
 }
 
 /* ---- tests ---- */
@@ -374,13 +374,13 @@ static void merged_store_answers_like_raw_store(void **context)
     state = 1;
     fill(stores, 4 * HOUR);
     compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
     compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
     assert_true(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 2") >= 4 * 3);
     assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"),
                      db_number(stores->raw->db, "SELECT count(*) FROM profile"));
     assert_true(db_number(stores->merged->db, "SELECT count(*) FROM rollup") >= 4 * 3);
-    assert_int_equal(et_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing left to do */
+    assert_int_equal(run_keep_step(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0); /* nothing left to do */
 }
 
 /* Without the stacks of blocks of an hour, only queries that read roll-ups alone can answer. */
@@ -390,7 +390,7 @@ static void roll_ups_replace_blocks(void **context)
     state = 21;
     one_process = true;
     fill(stores, 4 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
     assert_int_equal(sqlite3_exec(stores->merged->db,
                                   "DELETE FROM stacks WHERE profile IN (SELECT m.profile FROM stacks m JOIN profile p"
                                   " ON p.id = m.profile WHERE p.level = 2 AND p.series IN (SELECT s.id FROM series s"
@@ -421,7 +421,7 @@ static void part_hours_are_differences(void **context)
     state = 22;
     spacing = 20;
     fill(stores, 4 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
     assert_int_equal(sqlite3_exec(stores->merged->db,
                                   "DELETE FROM stacks WHERE profile IN (SELECT id FROM profile WHERE level < 2 AND"
                                   " at_ns / 60000000000 % 60 BETWEEN 15 AND 44)",
@@ -543,12 +543,12 @@ static void steps_that_fail_change_nothing(void **context)
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 5;
     fill(stores, HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     int failed = 0, got = 1;
     for (int most = 1; got; most += 3) {
         steps_left = most;
         sqlite3_progress_handler(stores->merged->db, 50, interrupt, NULL);
-        got = et_keep_step(stores->merged, &policy, START + 9 * HOUR);
+        got = run_keep_step(stores->merged, &policy, START + 9 * HOUR);
         sqlite3_progress_handler(stores->merged->db, 0, NULL, NULL);
         failed += got < 0;
         if (most % 15 == 1) {
@@ -573,7 +573,7 @@ static void keep_with_kills(struct stores *stores, const struct et_policy *polic
             struct et_store *store = open_store(path);
             steps_left = 10 + more * run;
             sqlite3_progress_handler(store->db, steps, kill_self, NULL);
-            _exit(et_keep_all(store, policy, now_ns) != 0);
+            _exit(run_keep_all(store, policy, now_ns) != 0);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
@@ -595,7 +595,7 @@ static void killed_processes_leave_equal_sums(void **context)
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
     state = 6;
     fill(stores, HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     keep_with_kills(stores, &policy, START + 9 * HOUR, 6, 20, compare_first_hour);
     compare_hours(stores, HOUR, 60);
 }
@@ -636,8 +636,8 @@ static void old_profiles_go(void **context)
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
     state = 8;
     fill(stores, 3 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 27 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &policy, START + 27 * HOUR), 0);
     int64_t first = db_number(stores->merged->db, "SELECT min(at_ns) FROM profile");
     assert_true(first > START + HOUR && first < START + 3 * HOUR);
     struct et_query rest = {.kind = "cpu", .from_ns = first - first % HOUR, .to_ns = INT64_MAX};
@@ -670,7 +670,7 @@ static void large_databases_lose_the_oldest(void **context)
     fill(stores, 8 * HOUR);
     spacing = 600;
     fill_range(stores, START + 8 * HOUR, START + 34 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 70 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 70 * HOUR), 0);
     int64_t used = db_number(stores->merged->db, "SELECT * FROM pragma_page_count") *
                    db_number(stores->merged->db, "SELECT * FROM pragma_page_size");
     on_size(stores, used * 95 / 100); /* fine rows are deleted, no sum changes */
@@ -889,7 +889,7 @@ static void live(struct stores *stores, const struct et_policy *policy, int64_t 
             sqlite3_exec(stores->merged->db, "UPDATE collect SET hours = 24", NULL, NULL, NULL);
         }
         for (uint64_t i = dice(60); i > 0; i--) {
-            assert_true(et_keep_step(stores->merged, policy, START + (hour + 1) * HOUR) >= 0);
+            assert_true(run_keep_step(stores->merged, policy, START + (hour + 1) * HOUR) >= 0);
             if (dice(10) == 0) {
                 int64_t at = START + hour * HOUR + (int64_t)dice(3600) * SECOND;
                 fill_range(stores, at, at + 1);
@@ -925,7 +925,7 @@ static void collecting_changes_no_answer(void **context)
         live(stores, &policy, hours);
         compare_newest(stores, hours, 12, 40);
     }
-    assert_int_equal(et_keep_all(stores->merged, &policy, START + 60 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &policy, START + 60 * HOUR), 0);
     compare_newest(stores, 60, 12, 100);
     assert_true(deleted(stores->merged, ET_DELETED_PASSES) > 5);
     assert_true(deleted(stores->merged, ET_DELETED_NODES) > 500);
@@ -948,7 +948,7 @@ static void killed_collections_change_no_answer(void **context)
     spacing = 900;
     generation_ns = HOUR;
     fill(stores, 30 * HOUR);
-    assert_int_equal(et_keep_all(stores->merged, &KEEP_ALL, START + 18 * HOUR), 0);
+    assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 18 * HOUR), 0);
     sqlite3_exec(stores->merged->db, "UPDATE bucket SET seen_ns = start_ns WHERE NOT dirty", NULL, NULL, NULL);
     keep_with_kills(stores, &policy, START + 30 * HOUR, 4, 100, compare_twelve_hours);
     assert_true(deleted(stores->merged, ET_DELETED_PASSES) == 1 && deleted(stores->merged, ET_DELETED_NODES) > 100);
@@ -982,13 +982,13 @@ static void come_again(int steps, bool ended)
     assert_int_equal(message_push(store, &m), ET_ACCEPTED);
     sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
     for (int i = 0; i < steps; i++) {
-        assert_true(et_keep_step(store, &policy, now) >= 0);
+        assert_true(run_keep_step(store, &policy, now) >= 0);
     }
     message_init(&m, ended ? 2 : 1, ended ? 0 : 1);
     m.message.unix_minus_uptime_ns = (uint64_t)now;
     m.profile.n_node = m.profile.n_value = 1; /* only the dictionary has the others */
     assert_int_equal(message_push(store, &m), ET_ACCEPTED);
-    assert_int_equal(et_keep_all(store, &policy, now), 0);
+    assert_int_equal(run_keep_all(store, &policy, now), 0);
     assert_int_equal(message_total(store), 20);
     message_init(&m, ended ? 2 : 1, ended ? 1 : 2);
     m.message.unix_minus_uptime_ns = (uint64_t)now;
@@ -1007,13 +1007,13 @@ static void use_again(int steps)
     put(store, &made);
     sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
     for (int i = 0; i < steps; i++) {
-        assert_true(et_keep_step(store, &policy, START + 72 * HOUR) >= 0);
+        assert_true(run_keep_step(store, &policy, START + 72 * HOUR) >= 0);
     }
     made.start_ns = START + 72 * HOUR;
     made.end_ns = made.start_ns + SECOND;
     put(store, &made);
     put(raw, &made);
-    assert_int_equal(et_keep_all(store, &policy, START + 72 * HOUR), 0);
+    assert_int_equal(run_keep_all(store, &policy, START + 72 * HOUR), 0);
     for (size_t i = 0; i < sizeof ASKED / sizeof *ASKED; i++) {
         struct et_query query = {.kind = ASKED[i], .from_ns = made.start_ns, .to_ns = INT64_MAX, .group = "step"};
         equal(ask(raw, &query), ask(store, &query));
@@ -1048,7 +1048,7 @@ static void processes_of_ended_segments_go(void **context)
         assert_int_equal(message_push(store, &m), ET_ACCEPTED);
     }
     sqlite3_exec(store->db, "UPDATE bucket SET dirty = 0", NULL, NULL, NULL);
-    assert_int_equal(et_keep_all(store, &policy, MESSAGE_NOW + 72 * HOUR), 0);
+    assert_int_equal(run_keep_all(store, &policy, MESSAGE_NOW + 72 * HOUR), 0);
     assert_int_equal(db_number(store->db, "SELECT count(*) FROM origin WHERE tags LIKE '%ended%'"), 0);
     assert_int_equal(db_number(store->db, "SELECT count(*) FROM origin"), 2);
     assert_int_equal(message_push_number(store, 1, 0), ET_REPEATED);
@@ -1072,7 +1072,7 @@ static void a_step_merges_some_of_many_processes(void **context)
         made.device = i;
         put(store, &made);
     }
-    while (et_keep_step(store, &KEEP_ALL, START + HOUR) == 1) {
+    while (run_keep_step(store, &KEEP_ALL, START + HOUR) == 1) {
         after = db_number(store->db, "SELECT count(*) FROM profile WHERE level > 0");
         merged = after - before > merged ? after - before : merged;
         before = after;

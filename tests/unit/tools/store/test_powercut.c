@@ -10,7 +10,7 @@
 #include "cut_vfs.h"
 #include "message.h"
 #include "tools/store/store_internal.h"
-#include "tools/store/store_keep.h"
+#include "keep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,7 +155,7 @@ static bool send_group(struct et_store *store)
         }
     }
     for (int i = 0; i < 2; i++) {
-        (void)et_keep_step(store, &POLICY, now_ns());
+        (void)run_keep_step(store, &POLICY, now_ns());
     }
     if (et_store_group_end(store)) {
         return false;
@@ -182,7 +182,7 @@ static bool live(unsigned groups)
         }
         alive = send_group(store);
     }
-    alive = alive && et_keep_all(store, &POLICY, now_ns()) == 0;
+    alive = alive && run_keep_all(store, &POLICY, now_ns()) == 0;
     et_store_close(reader);
     et_store_close(store);
     return alive && !cut_disk.off;
@@ -221,7 +221,7 @@ static bool through_cuts(unsigned first_cut, uint64_t seed)
     assert_non_null(store);
     check_kept(store);
     for (int day = 1; day <= 2; day++) { /* rows merged on the first day are old enough to be deleted on the second */
-        assert_int_equal(et_keep_all(store, &POLICY, now_ns() + day * 86400 * MESSAGE_SECOND), 0);
+        assert_int_equal(run_keep_all(store, &POLICY, now_ns() + day * 86400 * MESSAGE_SECOND), 0);
         check_kept(store);
     }
     assert_true(count(store, "SELECT count(*) FROM profile") <= 6); /* of two hours; late ones separately */

@@ -6,7 +6,7 @@
 #include "message.h"
 #include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
-#include "tools/store/store_keep.h"
+#include "keep.h"
 #include "tools/symbols/symbols.h"
 #include "tools/profile/tree.h"
 #include "tools/lib/time_text.h"
@@ -615,10 +615,10 @@ static void segments_of_queued_messages_stay(void **state)
         edgeprof__v1__message__pack(&s.message, bytes);
         const struct et_compact_source source = {.now_ns = MESSAGE_NOW, .age_ns = age_ns};
         assert_int_equal(et_ingest_compact_from(store, bytes, size, &source, &why), ET_ACCEPTED);
-        assert_int_equal(et_keep_all(store, &et_policy_default, MESSAGE_NOW + age_ns), 0);
+        assert_int_equal(run_keep_all(store, &et_policy_default, MESSAGE_NOW + age_ns), 0);
         free(bytes);
     }
-    assert_int_equal(et_keep_all(store, &et_policy_default, MESSAGE_NOW + 2 * age_ns), 0);
+    assert_int_equal(run_keep_all(store, &et_policy_default, MESSAGE_NOW + 2 * age_ns), 0);
     assert_int_equal(count(store, "segment"), 0);
 }
 

@@ -1,6 +1,6 @@
 /*
- * See pyroscope.h. et_pyroscope_list() calls list_selector() for each selector, which uses the store's lists of label
- * names, label values or series. Each series has a profile type for each of its kind's values.
+ * See pyroscope.h. et_pyroscope_list() calls list_selector() for each selector, which uses the database's lists of
+ * label names, label values or series. Each series has a profile type for each of its kind's values.
  */
 #include "tools/serve/query/pyroscope/pyroscope.h"
 #include "tools/formats/dot.h"

@@ -1,6 +1,6 @@
 /*
- * Common parts of the routes for Pyroscope's clients: queries to the store, profile types, labels. routes_render.c and
- * routes_querier.c write the answers.
+ * Common parts of the routes for Pyroscope's clients: queries to the database, profile types, labels. routes_render.c
+ * and routes_querier.c write the answers.
  */
 #ifndef ET_PYROSCOPE_H
 #define ET_PYROSCOPE_H

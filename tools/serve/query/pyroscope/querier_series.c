@@ -1,5 +1,5 @@
 /*
- * Sums over time by labels. The store groups by one label. For several labels, query_groups() makes a query for each
+ * Sums over time by labels. The database groups by one label. For several labels, query_groups() makes a query for each
  * value of all labels but the last.
  */
 #include "tools/serve/query/pyroscope/querier.h"
