@@ -50,7 +50,7 @@ struct ep_work {
 void ep_thread_residual(uint32_t tid, int64_t residual_ns);
 
 /* Counts ticks that the port held back while the thread's stack had no room for the handler (EP_LOSS_SMALL_STACK).
- * `ep` is the result of ep_enter(). Context: signal. */
+ * `ep` is the result of ep_hold(). Context: signal. */
 void ep_ticks_waited(struct ep *ep, uint32_t count);
 
 /* Reports residual CPU time of a running thread whose runs all ended before a tick came ([unsampled]). The port never
