@@ -2,9 +2,9 @@
  * Reads the environment: edgeprof's own variables, then Pyroscope's and OpenTelemetry's variables of the same meaning.
  * For each setting the first one that is set counts; a value set in code wins. docs/configuration.md has the table.
  *
- * - ep_config_from_env() reads edgeprof's own variables first: own_read().
- * - Only if profiles have an endpoint it reads Pyroscope's and OpenTelemetry's: pyroscope(), otel_read(). So a
- * malformed variable of theirs stops no program that did not ask for profiles.
+ * ep_config_from_env() reads edgeprof's own variables first: own_read(). It reads Pyroscope's and OpenTelemetry's
+ * (pyroscope(), otel_read()) only if profiles have an endpoint, so a malformed variable of theirs stops no program that
+ * did not ask for profiles.
  */
 #include "core/environment/environment.h"
 #include "core/collect/collect.h"

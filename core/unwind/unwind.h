@@ -1,13 +1,13 @@
 /*
- * The face of core/unwind: from a thread's registers to its stack.
+ * Stack unwinding: turns a thread's registers into a list of code addresses.
  *
- * In: registers, the stack's bounds (struct ep_registers), and a struct ep_unwinder, which has everything else that a
- * walk reads. Out: program counters and how much they are to be trusted. The caller owns all memory. This room knows no
- * struct ep and has no variable: a walk cannot read what its caller does not hold.
+ *   the caller provides   registers and stack bounds (struct ep_registers), a struct ep_unwinder with the loaded
+ * modules and the rule cache, and memory for EP_MAX_DEPTH addresses ep_unwind() returns   the addresses, innermost
+ * first, and how far they can be trusted (enum ep_quality) it guarantees         no lock, no allocation, no variable
+ * outside the unwinder. It reads stack memory only inside the given bounds, so a wrong register ends the walk and never
+ * faults it does not           look up names, or restore registers that no return address depends on
  *
- * unwind.c walks, unwind_cached.c makes the common steps, rules.c caches how to get from a frame to its caller, and
- * unwind_<arch>.c derives that from code and tables (cfi.c, exidx.c, code_arm.c, path_arm.c). noreturn.c is for
- * crashes.
+ * README.md has the files of this folder. noreturn.c is for crashes.
  */
 #ifndef EP_UNWIND_H
 #define EP_UNWIND_H

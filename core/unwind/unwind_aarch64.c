@@ -9,7 +9,8 @@
  *                            by the table, from sp.
  *   code_rule  -> ep_aarch64_path   where tables are missing or silent
  *
- * Tables all the way would be worse: code that adjusts sp without telling is common, records are not. Encodings are
+ * Tables for all frames would be worse: code that adjusts sp without a table row is common, code without records is
+ * not. Encodings are
  * from the Arm Architecture Reference Manual for A-profile, C6.2; the signal frame from Linux'
  * arch/arm64/kernel/signal.c.
  */

@@ -7,12 +7,11 @@
  *                  -> row_rule   what the table says
  *                  -> fault_rule .NET's thrower of hardware faults, known by its code
  *                  -> ep_arm_is_start   no tables, and nothing called it: the root
- *                  -> ep_arm_path   no tables (glibc has none): where the code itself leads to
- *                  -> restart    nor that: the nearest caller that r11 knows of; what lies in between is shown as a
- * gap, never invented
+ *                  -> ep_arm_path       no tables (glibc has none): follows the code to a return
+ *                  -> restart    no certain path: the nearest caller that r11 knows of, behind a gap
  *
- * An interrupted pc carries the Thumb bit. One tracked register more, r7, is what Thumb code of gcc hangs frames on;
- * r11 is the .NET compiler's frame pointer ({old r11, lr} at r11). Encodings: Arm Architecture Reference Manual
+ * An interrupted pc carries the Thumb bit. The walk tracks one more register, r7, the frame pointer of gcc's Thumb
+ * code; r11 is the .NET compiler's frame pointer ({old r11, lr} at r11). Encodings: Arm Architecture Reference Manual
  * ARMv7-A, A6 and A8; signal frames: Linux' arch/arm/include/uapi/asm/{ucontext,sigcontext}.h.
  */
 #include "core/unwind/code_arm.h"

@@ -9,25 +9,46 @@
 /* Bytes between the end of a stack and its outermost frame, at most. */
 #define EP_ROOT_NEAR 1024u
 
-/* How to get from a frame to its caller. CFA: where sp will be in the caller. */
+/* A rule says how to get from a frame to its caller. Offsets are in words, [a] is the word at a. The caller's sp is the
+ * CFA. Unless a row says otherwise, the caller has
+ *     pc = [CFA - 1 - ra_extra]   fp = fp_slot ? [CFA - fp_slot] : fp   base = base_slot ? [CFA - base_slot] : base
+ *
+ *     kind     CFA         differs in                                          valid for
+ *     SP       sp + cfa
+ *     FP       fp + cfa
+ *     BASE     base + cfa
+ *     FP_LOAD  [fp + cfa]  fp = fp_slot ? [fp] : fp                            realigned stacks
+ *     GUESS    fp + cfa    a guess: nothing says that fp is a frame pointer    code without a table
+ *     RESTART  fp + cfa    a guess: fp is the frame pointer of some caller     behind a gap
+ *     LINK     sp + cfa    pc = lr                                             interrupted frames
+ *     CHAIN    fp + cfa    fp = [fp], pc = [fp + 1]; fp 0: the root; cfa 0:    frame records
+ *                          a guess, and the CFA stays unknown
+ *     RECORD   sp + cfa    the same with the record at sp + fp_slot            frame records found from sp
+ *     APART    sp + cfa    pc = [CFA - base_slot], base unchanged              return address away from the CFA
+ *     SIGNAL               all registers from the kernel's signal frame at sp
+ *     FAULT    sp + cfa    all registers from .NET's record of a hardware fault, which ends at the CFA;
+ *                          fp_slot 1: CFA = fp + cfa
+ *     ROOT     no caller
+ *     STOP     the caller cannot be found
+ *     SAVED    no step: base_slot as above; fp_slot 1: not if the return address has been saved
+ * A guess makes base unknown, and the stack's quality EP_STACK_GAP. */
 enum ep_rule_kind {
     EP_RULE_EMPTY = 0,
-    EP_RULE_SP,      /* CFA = sp + cfa words, what was saved lies in slots below it */
-    EP_RULE_FP,      /* CFA = fp + cfa words, likewise */
-    EP_RULE_BASE,    /* CFA = base + cfa words, likewise */
-    EP_RULE_FP_LOAD, /* CFA = word at (fp + cfa words), likewise, caller's fp at fp: a realigned stack */
-    EP_RULE_GUESS,   /* like EP_RULE_FP, but nothing says that fp is a frame pointer here */
-    EP_RULE_LINK,    /* return address still in lr, CFA = sp + cfa words; of an interrupted frame */
-    EP_RULE_CHAIN, /* record {caller's fp, return address} at fp, CFA = fp + cfa words; cfa 0: only a guess, and the CFA
-                      stays unknown; fp 0 is the root */
-    EP_RULE_RECORD,  /* the same at sp + fp_slot words, CFA = sp + cfa words */
-    EP_RULE_APART,   /* CFA = sp + cfa words, return address at CFA - base_slot words, caller's fp as for EP_RULE_SP */
-    EP_RULE_SIGNAL,  /* the kernel's signal frame starts at sp */
-    EP_RULE_FAULT,   /* .NET's record of a hardware fault ends at CFA = sp + cfa words; fp_slot 1: fp + cfa words */
-    EP_RULE_ROOT,    /* no caller */
-    EP_RULE_STOP,    /* the caller cannot be found */
-    EP_RULE_RESTART, /* like EP_RULE_FP, but fp is the frame pointer of some caller: those in between are unknown */
-    EP_RULE_SAVED,   /* no step: base_slot as below; fp_slot 1: not if the return address has been saved */
+    EP_RULE_SP,
+    EP_RULE_FP,
+    EP_RULE_BASE,
+    EP_RULE_FP_LOAD,
+    EP_RULE_GUESS,
+    EP_RULE_LINK,
+    EP_RULE_CHAIN,
+    EP_RULE_RECORD,
+    EP_RULE_APART,
+    EP_RULE_SIGNAL,
+    EP_RULE_FAULT,
+    EP_RULE_ROOT,
+    EP_RULE_STOP,
+    EP_RULE_RESTART,
+    EP_RULE_SAVED,
 };
 
 struct ep_rule {
@@ -90,9 +111,8 @@ struct ep_rule ep_rule_derive(const struct ep_modules *modules, uintptr_t pc, bo
 struct ep_rule ep_rule_get_by_table(struct ep_unwinder *unwinder, uintptr_t pc, bool exact, unsigned *misses);
 struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr_t pc, bool exact);
 
-/* On aarch64 the rules of calls have no room for base: it has rules of its own, for this instead of pc. Return
- * addresses
- * - 1 and interrupted addresses are others. */
+/* The key of a rule for base on aarch64, where the rules of calls have no room for it. The keys of return addresses and
+ * of interrupted addresses differ. */
 #define EP_RULE_SAVED_AT(pc) (((pc) & ~(uintptr_t)3) | 2)
 
 /* Takes the registers out of the kernel's signal frame at frame->sp, or out of the record of a hardware fault in front

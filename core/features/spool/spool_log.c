@@ -592,7 +592,7 @@ int ep_spool_log_read(struct ep_spool_log *log, struct ep_spool_record *record, 
     return 0;
 }
 
-void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *record, bool now)
+void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *record, bool mark)
 {
     struct ep_spool_file *file = file_at(log, log->read.file);
 
@@ -603,7 +603,7 @@ void ep_spool_log_pass(struct ep_spool_log *log, const struct ep_spool_record *r
     place_advance(&log->read, record);
     if (file->left.messages == 0)
         file_done(log, &(struct ep_spool_dropped){0});
-    else if (now)
+    else if (mark)
         mark_write(log);
 }
 

@@ -1,9 +1,19 @@
 /*
  * The spool's log: the interface between spool.c (policy) and spool_log.c (files and bytes, core/FORMAT.md).
  *
- * Numbered files hold records in the order in which they were stored. If the log exceeds its cap, the oldest file is
- * deleted. A run of the profiler appends to its own files only; files of earlier runs are only read. Context of
- * everything here: deliver.
+ * Numbered files hold records in the order in which they were stored. A run of the profiler appends to its own files;
+ * it only reads files of earlier runs. Context of everything here: deliver.
+ *
+ * Always:
+ *  (1) A batch is in the log only after its write and its sync have succeeded. A failed batch is cut off, and its file
+ *      is never continued.
+ *  (2) A batch starts at a new block, so no block with acknowledged records is written again.
+ *  (3) File numbers only grow. A file's place is its number modulo EP_SPOOL_FILES.
+ *  (4) The mark is written only while the oldest file is the one being read and no file is unread, because the next
+ *      run takes everything before the mark as delivered.
+ *  (5) A file that could not be read keeps its place until a retry succeeds (log->unread).
+ *  (6) A stored message leaves file[].left once: passed, dropped for room, or damaged.
+ *      ep_spool_log_back() adds messages again that a receiver needs once more.
  */
 #ifndef EP_SPOOL_LOG_H
 #define EP_SPOOL_LOG_H
