@@ -6,7 +6,7 @@
  * number of samples: the rest of edgeprof's threads, and hooks without a sample (1 in 512 is timed). They are
  * subtracted from the budget, of which at least a quarter stays for samples.
  *
- *   core/capture: ep_timing_begin, ep_timing_end, ep_hook_cost     on the service's threads
+ *   core/sample:  ep_timing_begin, ep_timing_end, ep_hook_cost     on the service's threads
  *   ep_govern -> measure_costs -> add_to_minute -> stretch_wanted -> ep_level_apply
  */
 #include "core/collect/collect.h"

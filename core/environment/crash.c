@@ -1,5 +1,5 @@
 /*
- * The environment variables of crash records, separate from core/crash for programs without them.
+ * The environment variables of crash records, separate from core/features/crash for programs without them.
  */
 #include "core/environment/environment.h"
 

@@ -1,5 +1,5 @@
 /*
- * The environment variables of incidents, separate from core/incident for programs without them.
+ * The environment variables of incidents, separate from core/features/incident for programs without them.
  */
 #include "core/environment/environment.h"
 

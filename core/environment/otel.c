@@ -1,5 +1,5 @@
 /*
- * The environment variable of OpenTelemetry's contexts, separate from core/context for programs without them.
+ * The environment variable of OpenTelemetry's contexts, separate from core/features/otel for programs without them.
  */
 #include "core/environment/environment.h"
 

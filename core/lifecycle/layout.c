@@ -24,7 +24,7 @@
 #define COLLECT_AT    ALIGNED(sizeof(struct ep))
 #define DELIVER_AT    (COLLECT_AT + ALIGNED(sizeof(struct ep_collect)))
 #define FIXED         (DELIVER_AT + ALIGNED(sizeof(struct ep_deliver)))
-/* The mirror of a converter (core/mirror) must hold the tree. */
+/* The mirror of a converter (core/features/pprof/mirror.h) must hold the tree. */
 #define TREE_MIRRORED (EP_MIRROR_NODES * (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4))
 
 static unsigned ring_words(size_t bytes)

@@ -1,5 +1,5 @@
 /*
- * The interface of core/state: struct ep, which is the profiler, and the rules for using it.
+ * The profiler: struct ep, and the rules for using it.
  *
  * struct ep is at the start of the caller's memory; layout.c divides the rest. Handlers use only members that are
  * atomic or written before the profiler is published. This room contains no other logic: it holds shared state, counts,

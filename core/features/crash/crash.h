@@ -1,5 +1,5 @@
 /*
- * Private to core/crash: the record of a crash in its file, and its way to a receiver.
+ * Private to core/features/crash: the record of a crash in its file, and its way to a receiver.
  *
  *   record.c    in the handler: writes the record
  *   read.c      at the next start: finds out what is in the file

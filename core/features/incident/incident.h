@@ -1,5 +1,5 @@
 /*
- * Private to core/incident: what happened before a moment that was noticed.
+ * Private to core/features/incident: what happened before a moment that was noticed.
  *
  *   history.c   single samples with their times, in fixed memory: the newest stay
  *   trigger.c   on any thread: notes that something is worth an incident; open spans, heartbeats

@@ -1,5 +1,5 @@
 /*
- * The interface of core/mirror, which reads compact messages back into a tree (core/FORMAT.md).
+ * The interface of the mirror, which reads compact messages back into a tree (core/FORMAT.md).
  *
  * In: the messages of a segment, from the first on. Out: the segment's dictionary, and the values of an interval, for
  * an encoder of another format. A mirror reads what this library wrote, maybe in an earlier run; it checks it all the
