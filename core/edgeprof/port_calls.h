@@ -13,9 +13,9 @@ extern "C" {
 
 struct ep;
 
-/* A thread of the program calls the functions below only between ep_hold() and ep_release(), which keep the profiler and
- * the port's memory valid. ep_hold() returns the profiler. If it returns NULL, no profiler runs, and ep_release() must
- * not be called. Context: signal. */
+/* A thread of the program calls the functions below only between ep_hold() and ep_release(), which keep the profiler
+ * and the port's memory valid. ep_hold() returns the profiler. If it returns NULL, no profiler runs, and ep_release()
+ * must not be called. Context: signal. */
 struct ep *ep_hold(void);
 void ep_release(void);
 

@@ -3,7 +3,8 @@
  * nested message is found by running its writer on a stream that only counts. A writer returns nanopb's success flag;
  * the first failure ("stream full") stays in the stream.
  *
- * Only files of core/encode, core/features/crash and core/features/incident include this. Context of everything here: collect, deliver.
+ * Only files that encode messages include this: core/encode, and the features crash, incident and pprof. Context of
+ * everything here: collect, deliver.
  */
 #ifndef EP_ENCODE_WRITE_H
 #define EP_ENCODE_WRITE_H

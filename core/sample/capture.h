@@ -1,5 +1,5 @@
 /*
- * The interface of core/sample for code, that runs on the service's own threads.
+ * The part of core/sample that runs on the program's own threads.
  *
  * In: registers of a sample, or a hook's event. Out: one record in the ring. The threads' side of waits and tags is
  * here too. Nothing here blocks.

@@ -1,5 +1,6 @@
 /*
- * Private to core/features/otel: OpenTelemetry's contexts (OTEP 4719 and 4947), which programs on the same machine read.
+ * Private to core/features/otel: OpenTelemetry's contexts (OTEP 4719 and 4947), which programs on the same machine
+ * read.
  *
  *   process.c   publishes the process context: what this process is
  *   payload.c   its bytes
