@@ -106,7 +106,6 @@ include $(wildcard \
     tools/tools.mk \
     tests/tests.mk \
     tests/fuzz/fuzz.mk \
-    tests/fuzz/parsers.mk \
     port/nativeaot/nativeaot.mk \
     tests/linux/preload/preload.mk \
     tests/linux/stop/stop.mk \

@@ -1,11 +1,10 @@
-# The spool on a real file system, and its reader with arbitrary bytes. tests/unit/deliver/test_spool.c uses a simulated
+# The spool on a real file system. tests/unit/deliver/test_spool.c uses a simulated
 # disk.
 #
 #   spool-kill    SPOOL_RUNS processes that are killed; test-spool runs fewer
-#   spool-fuzz    libFuzzer: FUZZ_RUNS executions; test-spool-fuzz replays tests/linux/spool/corpus
 SPOOL_DIR  := $(BUILD)/tests/linux/spool
 SPOOL_RUNS ?= 1000
-.PHONY: test-spool spool-kill test-spool-fuzz spool-fuzz bench-spool
+.PHONY: test-spool spool-kill bench-spool
 
 $(SPOOL_DIR)/kill: tests/linux/spool/kill.c tests/unit/wire.c tests/unit/wire.h core/edgeprof/edgeprof.h core/edgeprof/options.h $(EP_LIB)
 	@mkdir -p $(@D)
@@ -16,21 +15,6 @@ test-spool: $(SPOOL_DIR)/kill $(SPOOL_DIR)/graceful $(BUILD)/edgeprof
 	@tests/linux/spool/killed.py $(BUILD)/edgeprof $(SPOOL_DIR)/graceful $(SPOOL_DIR)/killed-work
 spool-kill: $(SPOOL_DIR)/kill  ## the spool in SPOOL_RUNS processes that are killed at any moment
 	@rm -rf $(SPOOL_DIR)/killed; $(BOARD_EXEC) $< $(SPOOL_DIR)/killed $(SPOOL_RUNS) $$(date +%s)
-
-SPOOL_FUZZ_SRC   := tests/linux/spool/fuzz_log.c core/features/spool/spool_log.c
-SPOOL_FUZZ_FLAGS := $(EP_CPPFLAGS) -std=c11 -g -O2 -fno-omit-frame-pointer -fno-sanitize-recover=all
-$(SPOOL_DIR)/replay: $(SPOOL_FUZZ_SRC) tests/transport/replay.c core/features/spool/spool_log.h core/sample/profiler.h
-	@mkdir -p $(@D)
-	$(CC) $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=address,undefined $(filter %.c,$^) -o $@
-test-spool-fuzz: $(SPOOL_DIR)/replay
-	@printf '$@: '; ASAN_OPTIONS=detect_leaks=0 $< $(wildcard tests/linux/spool/corpus/*)
-$(SPOOL_DIR)/fuzz: $(SPOOL_FUZZ_SRC) core/features/spool/spool_log.h core/sample/profiler.h
-	@tools/build/setup.sh apt build demo test fuzz
-	@mkdir -p $(@D)
-	clang $(SPOOL_FUZZ_FLAGS) $(WARNINGS) -fsanitize=fuzzer,address,undefined $(SPOOL_FUZZ_SRC) -o $@
-spool-fuzz: $(SPOOL_DIR)/fuzz
-	@mkdir -p $(SPOOL_DIR)/found
-	$< -runs=$(or $(FUZZ_RUNS),10000000) -max_len=700 -print_final_stats=1 -artifact_prefix=$(SPOOL_DIR)/ $(SPOOL_DIR)/found tests/linux/spool/corpus
 
 # Simulated, so the figures are the same on every machine.
 BENCHES += bench-spool
