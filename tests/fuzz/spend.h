@@ -49,7 +49,8 @@ static inline void fuzz_spent(long long since_ns, size_t size)
     long long spent = fuzz_cpu_ns() - since_ns;
 
     if (spent > SHORT_NS)
-        REQUIRE(spent / fuzz_reference_ns() <= (FUZZ_STEPS_FIXED + FUZZ_STEPS_PER_BYTE * (long long)size) / FUZZ_STEPS_REFERENCE);
+        REQUIRE(spent / fuzz_reference_ns() <=
+                (FUZZ_STEPS_FIXED + FUZZ_STEPS_PER_BYTE * (long long)size) / FUZZ_STEPS_REFERENCE);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Starts the profiler in tests/linux/preload/memory.c where that is linked with the library and its memory hooks, and stops
- * it at the program's end.
+ * Starts the profiler in tests/linux/preload/memory.c where that is linked with the library and its memory hooks, and
+ * stops it at the program's end.
  */
 #include <stdint.h>
 #include <stdio.h>

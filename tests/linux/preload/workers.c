@@ -1,6 +1,6 @@
 /*
- * Programs that fork without exec, for tests/linux/preload/fork.py. Each prints what the kernel says about its processes:
- * "worker PID CPU_NS" on its standard output, just before the process ends.
+ * Programs that fork without exec, for tests/linux/preload/fork.py. Each prints what the kernel says about its
+ * processes: "worker PID CPU_NS" on its standard output, just before the process ends.
  *
  *   workers FORM   exit, _exit, thread (forked by another thread), threads (the worker has threads), double,
  *                  signal, code3, crowd, lock (of the spool)

@@ -1,6 +1,6 @@
 /*
- * Direct accounting of what the profiler costs a program, linked in front of it (tests/long/bench/overhead.targets). Nothing
- * of the product is built differently: its handler and its hooks are timed where others call them
+ * Direct accounting of what the profiler costs a program, linked in front of it (tests/long/bench/overhead.targets).
+ * Nothing of the product is built differently: its handler and its hooks are timed where others call them
  * (-Wl,--wrap).
  *
  *   handler   by the thread's CPU clock, two reads around it; what two reads cost is subtracted
