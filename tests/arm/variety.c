@@ -1,6 +1,6 @@
 /*
- * Pieces of work in C: each shapes the stack in another way. Compiled more than once (guest.h); VARIETY names the
- * table.
+ * Pieces of work in C: each shapes the stack in another way. They are single-stepped on every architecture, and
+ * compiled more than once on ARM (guest.h); VARIETY names the table.
  */
 #include "guest.h"
 
@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 
@@ -64,6 +65,8 @@ static NOINLINE int copying(int most)
 {
     static char from[2000], to[2000];
     int sum = 0;
+    memset(from, 0, sizeof from);
+    memset(to, 0, sizeof to);
     for (int size = 1; size < most; size = size * 3 + 1) {
         memcpy(to, from, (size_t)size);
         memset(from, size, (size_t)size / 2);
@@ -92,6 +95,15 @@ static NOINLINE int aligned_frame(int n)
     return block[n & 15] + recurse(3);
 }
 
+static NOINLINE int aligned_and_moving(int n)
+{
+    _Alignas(64) volatile char block[64];
+    char *more = alloca((size_t)n * 16);
+    memset(more, 1, (size_t)n * 16);
+    block[n] = more[n];
+    return block[n] + leaf(n, 2);
+}
+
 static NOINLINE int large_frame(int n)
 {
     volatile char block[70000];
@@ -116,6 +128,25 @@ static NOINLINE int jumping(int depth)
     if (setjmp(jump_target) == 0)
         jump(depth);
     return leaf(5, depth);
+}
+
+static NOINLINE _Noreturn void leave(void)
+{
+    longjmp(jump_target, 2);
+}
+
+/* The call is the function's last instruction: its return address lies in the next function. */
+static NOINLINE _Noreturn void ends_with_call(int n)
+{
+    never = leaf(n - n, 0);
+    leave();
+}
+
+static NOINLINE int no_return(int n)
+{
+    if (setjmp(jump_target) == 0)
+        ends_with_call(n);
+    return leaf(n, 2);
 }
 
 static NOINLINE int tail(int n)
@@ -202,11 +233,16 @@ end:
 
 static NOINLINE int library(int n)
 {
+    struct tm parts;
+    char text[100];
+    const time_t when = 86400L * 365;
+    gmtime_r(&when, &parts);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
     void *block = malloc((size_t)n);
     block = realloc(block, (size_t)n * 10);
     free(block);
     char words[] = "one two three";
-    int sum = 0;
+    int sum = (int)strtod(text, NULL);
     for (char *state = NULL, *word = strtok_r(words, " ", &state); word != NULL; word = strtok_r(NULL, " ", &state))
         sum += (int)strlen(word);
     return sum;
@@ -222,7 +258,9 @@ const struct guest_work VARIETY[] = {
     {"c_jumping", jumping, 8, 53},
     {"c_pointers", pointers, 6, 544},
     {"c_branches", branches, 8, 481},
-    {"c_library", library, 300, 11},
+    {"c_library", library, 300, 1982},
+    {"c_aligned_and_moving", aligned_and_moving, 5, 18},
+    {"c_no_return", no_return, 5, 17},
     {"c_recursion", recurse, 30, 3723},
     {"c_interpreting", interpreting, 9, 127},
     {0},

@@ -54,7 +54,7 @@ $(filter $(LIBC_DIR)/musl-%,$(LIBC_ALL)): tests/long/libc/program.c tests/long/l
 # The C library's code without tables against truth, by single-stepping: tests/arm/shadow/shadow.h.
 ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
 LIBC_SHADOW := $(LIBC_DIR)/shadow
-$(LIBC_SHADOW): $(wildcard tests/arm/shadow/*.[ch]) tests/long/libc/libc.mk $(LIBC_MUSL_LIB)
+$(LIBC_SHADOW): $(wildcard tests/arm/shadow/*.[ch]) tests/arm/variety.c tests/long/libc/libc.mk $(LIBC_MUSL_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) $(LIBC_CFLAGS) $(LIBC_MUSL) -fPIC -fomit-frame-pointer $(filter-out %_aarch64.c,$(filter %.c,$^)) $(LIBC_MUSL_LIB) $(LIBC_LDLIBS) -o $@
 .PHONY: test-shadow-musl
