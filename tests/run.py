@@ -35,6 +35,7 @@ TELLING = re.compile(r"\[ +(?:FAILED|LINE|ERROR) +\]|\berror: |^E  |exit code [1
 NEEDS = {
     "dotnet": (lambda: shutil.which("dotnet"), "there is no .NET SDK on PATH"),
     "x86_64": (lambda: platform.machine() == "x86_64", "only on x86_64"),
+    "preload": (lambda: not set(" :") & set(os.getcwd()), "LD_PRELOAD cannot name a file in a folder with a space or a colon"),
     "root": (lambda: os.geteuid() == 0, "needs root"),
 }
 TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}

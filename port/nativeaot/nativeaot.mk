@@ -11,7 +11,7 @@ NA_DOTNET  := $(shell command -v dotnet)
 # One build at a time: several programs build the package's assembly in one folder. -o: the compiler's server, which
 # stays for ten minutes after the build, must not inherit the lock.
 NA_LOCKED  := mkdir -p $(NA_BUILD) && flock -o $(NA_BUILD)/.lock
-NA_PUBLISH := $(NA_LOCKED) dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/
+NA_PUBLISH := $(NA_LOCKED) dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/
 NA_PROPS   := port/nativeaot/Directory.Build.props
 
 # $(call na_published,PROJECT): the folder of the published program
@@ -41,7 +41,7 @@ NA_OBJCOPY_linux-musl-x64   := $(NA_OBJCOPY_linux-x64)
 NA_OBJCOPY_linux-musl-arm64 := $(NA_OBJCOPY_linux-arm64)
 # dotnet would split the list at commas and semicolons.
 NA_EMPTY  :=
-NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ \
+NA_PACK   := dotnet pack -c Release -nologo -v quiet -p:Version=$(EP_VERSION) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/ \
              -p:EdgeProfRids=$(subst $(NA_EMPTY) $(NA_EMPTY),+,$(strip $(RIDS)))
 # A release says where the source and the project's page are: make nuget REPOSITORY_URL=URL PROJECT_URL=URL
 NA_PACK   += $(REPOSITORY_URL:%=-p:RepositoryUrl=%) $(PROJECT_URL:%=-p:PackageProjectUrl=%)
@@ -67,7 +67,7 @@ check-signal bench-signal sizes-accept: $(NA_OBJ)
 # With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ) $(NA_NEXT)
 	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
-	@cd $(@D)/tls && $(AR) x $(abspath $(TLS_LIB)) && for o in *; do mv $$o tls_$$o; done
+	@cd $(@D)/tls && $(AR) x "$(abspath $(TLS_LIB))" && for o in *; do mv $$o tls_$$o; done
 	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ) $(NA_NEXT) $(@D)/tls/*
 
 .PHONY: na-lib
@@ -119,7 +119,7 @@ nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) $(NA_NUPKG_HOSTING) ## the NuGet packages, i
 # The same service, built without the package.
 NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(NA_PLAIN): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_PROPS)
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false port/nativeaot/samples/SensorGateway
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/plain/ -p:EdgeProf=false port/nativeaot/samples/SensorGateway
 	@touch $@
 
 .PHONY: sample sample-plain
@@ -170,7 +170,7 @@ $(SHADOW_C): $(SHADOW_BUILD)/main.o $(SHADOW_BUILD)/variety.o $(SHADOW_BUILD)/li
 
 $(SHADOW_AOT): $(wildcard tests/dotnet/Shadow/*) $(NA_PROPS) $(SHADOW_BUILD)/libshadow.a $(EP_LIB)
 	$(NA_PUBLISH) tests/dotnet/Shadow \
-	    -p:ShadowArchive=$(abspath $(SHADOW_BUILD)/libshadow.a) -p:CoreArchive=$(abspath $(EP_LIB))
+	    -p:ShadowArchive="$(abspath $(SHADOW_BUILD)/libshadow.a)" -p:CoreArchive="$(abspath $(EP_LIB))"
 	@touch $@
 
 .PHONY: shadow-c shadow-aot test-shadow-c bench-shadow
@@ -211,7 +211,7 @@ test-nativeaot-hooks: $(NA_HOOKS) $(BUILD)/edgeprof
 	@tests/dotnet/hooks.sh $(BUILD)/edgeprof build/qemu-armhf/nativeaot/hooks $(NA_BUILD)/hooks-work/armhf $(NA_QEMU_armhf)
 .PHONY: bench-nativeaot-hooks
 bench-nativeaot-hooks: $(NA_HOOKS)
-	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) $(abspath $(NA_BUILD)/hooks-work/bench.profile)
+	@mkdir -p $(NA_BUILD)/hooks-work && $(NA_HOOKS) "$(abspath $(NA_BUILD)/hooks-work/bench.profile)"
 BENCHES += bench-nativeaot-hooks
 endif
 
@@ -289,7 +289,7 @@ $(NA_HELLO): $(NA_HELLO_FILES) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/dotnet/Hello
 	@touch $@
 $(NA_HELLO_PLAIN): $(NA_HELLO_FILES)
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/plain/ -p:EdgeProf=false tests/dotnet/Hello
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/plain/ -p:EdgeProf=false tests/dotnet/Hello
 	@touch $@
 na_growth = tests/dotnet/growth.py --work $(NA_BUILD)/growth
 test-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN)
@@ -315,7 +315,7 @@ test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 NA_WAITS := $(call na_one,Waits)
 test-nativeaot-waits: $(NA_WAITS) $(BUILD)/edgeprof
 	@rm -f $(NA_BUILD)/waits.ep
-	@EDGEPROF_LEVEL=high $(NA_WAITS) $(abspath $(NA_BUILD))/waits.ep
+	@EDGEPROF_LEVEL=high $(NA_WAITS) "$(abspath $(NA_BUILD))"/waits.ep
 	@tests/dotnet/deadlock.py $(BUILD)/edgeprof $(NA_BUILD)/waits.ep $(dir $(NA_WAITS))
 
 # Allocations, live heap, exceptions and collections of managed code, compared with the program's own counts.
@@ -336,7 +336,7 @@ $(NA_TAKER): tests/dotnet/Programs/taker.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARNINGS) $< -o $@
 $(NA_NATIVE): $(NA_FILES) $(NA_LIB)
-	$(NA_PUBLISH)native-memory/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfNativeMemory=true tests/dotnet/Programs
+	$(NA_PUBLISH)native-memory/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfNativeMemory=true tests/dotnet/Programs
 	@ln -f $(@D)/Programs $@ && touch $@
 test-nativeaot-native: $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(BUILD)/edgeprof
 	@tests/dotnet/native.py $(BUILD)/edgeprof $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(NA_BUILD)/native_memory
@@ -359,7 +359,7 @@ test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
 NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
 NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
 $(NA_IMPORTS): $(wildcard tests/dotnet/Imports/*) $(NA_PROPS)
-	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ tests/dotnet/Imports
+	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/ tests/dotnet/Imports
 	@touch $@
 test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
@@ -372,8 +372,8 @@ test-nativeaot-range:
 NA_DRIFT := $(NA_BUILD)/drift
 $(NA_DRIFT)/link-%: $(wildcard tests/dotnet/Drift/*) tests/dotnet/record_link.sh $(NA_SOURCE) $(NA_LIB)
 	@mkdir -p $(@D) && rm -rf $(NA_DRIFT)/Drift/bin/Release/net$*.0 # else nothing is linked
-	export LINK_RECORD=$(abspath $@) && $(NA_PUBLISH)drift/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) \
-	    -p:CppLinker=$(abspath tests/dotnet/record_link.sh) -p:ForDotNet=$* tests/dotnet/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
+	export LINK_RECORD="$(abspath $@)" && $(NA_PUBLISH)drift/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" \
+	    -p:CppLinker="$(abspath tests/dotnet/record_link.sh)" -p:ForDotNet=$* tests/dotnet/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@[ ! -s $@.log ] || { cat $@.log; exit 1; }
 na_drift = tests/dotnet/drift.py --link $(NA_DRIFT)/link-$(1) --archive $(NA_LIB) --work $(NA_DRIFT)/work-$(1)
 test-nativeaot-drift: $(NA_DRIFT)/link-9
@@ -385,7 +385,7 @@ $(NA_BUILD)/async/interrupt.o: tests/dotnet/Async/interrupt.c port/nativeaot/run
 	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
 $(NA_BUILD)/async/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
 	@mkdir -p $(@D)
-	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:ForDotNet=$* tests/dotnet/Async
+	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:ForDotNet=$* tests/dotnet/Async
 	@touch $@
 na_async = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
 CAPTURES := 1000000
@@ -416,8 +416,8 @@ $(NA_ARM64)/interrupt.o: tests/dotnet/Async/interrupt.c port/nativeaot/runtime.h
 	aarch64-linux-gnu-gcc -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) -c $< -o $@
 $(NA_ARM64)/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_BUILD)/native/linux-arm64/libedgeprof.a $(NA_ARM64)/interrupt.o
 	@mkdir -p $(@D)
-	$(NA_LOCKED) dotnet publish -nologo -v quiet -p:EdgeProfBuild=$(abspath $(@D))/ -p:ForRuntime=linux-arm64 -p:ForDotNet=$* \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a) $(NA_ARM64_$*:%=-p:ForVersion=%) tests/dotnet/Async
+	$(NA_LOCKED) dotnet publish -nologo -v quiet -p:EdgeProfBuild="$(abspath $(@D))"/ -p:ForRuntime=linux-arm64 -p:ForDotNet=$* \
+	    -p:EdgeProfNativeLibrary="$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a)" $(NA_ARM64_$*:%=-p:ForVersion=%) tests/dotnet/Async
 	@touch $@
 na_async_arm64 = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async \
     $(NA_ARM64)/$(1)/work $(2) 0.15 $(NA_QEMU_aarch64)

@@ -122,7 +122,7 @@ $(QEMU_DIR)/service-musl: qemu-musl
 
 # twice RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, once more if the first is wrong. In
 # qemu-user the threads' clocks are the host's, whose other work now and then hides a thread from all ticks.
-QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://$(CURDIR)/$$2.profile >$$2.truth && \
+QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://"$(CURDIR)"/$$2.profile >$$2.truth && \
     $(QEMU_CHECK) --truth $$2.truth --profile $$2.profile --name "$$3" $$4 $$5 $$6 $$7; }; \
     twice() { once "$$@" || { echo "$$3: once more"; once "$$@"; }; }
 
@@ -176,7 +176,7 @@ $(QEMU_DIR)/shown/service.truth:
 	@$(MAKE) --no-print-directory BOARD=$(BOARD) qemu-system >&2
 
 # Each job prints the expected values as a line of JSON.
-QEMU_SHARES = set -e; cd $(CURDIR); for n in service service-static service-musl hz; do \
+QEMU_SHARES = set -e; cd "$(CURDIR)"; for n in service service-static service-musl hz; do \
 	        awk -v end="@end $$n " '/^.?\{"parts"/ { truth = $$0 } index($$0, end) { print truth; exit }' \
 	            $(QEMU_DIR)/system.log | tr -d '\r' >$(QEMU_DIR)/shown/$$n.truth; \
 	        $(QEMU_CHECK) --truth $(QEMU_DIR)/shown/$$n.truth --profile $(QEMU_DIR)/shown/$$n --name "$@ $(BOARD) $$n" \

@@ -39,8 +39,8 @@ $(AOT10)/shadow-aarch64: tests/dotnet/aot10/host.c tests/dotnet/aot10/shadow_mai
 # default: frames that are being changed while it stops threads have gaps; $(2): the machine's name in .NET; $(3): ms of CPU time for each thread;
 # $(4): environment and emulator
 aot10_profile = rm -f $(AOT10)/$(1).profile && DOTNET_GCgen0size=4000000 EDGEPROF_KINDS=cpu EDGEPROF_RATE=250 EDGEPROF_SERVICE=aot10 \
-    EDGEPROF_ENDPOINT=file://$(abspath $(AOT10)/$(1).profile) $(4) $(AOT10)/$(1) $(call AOT10_LIBRARY,$(2)) $(3)
-AOT10_PRELOADED := env LD_PRELOAD=$(abspath $(PRELOAD_LIB))
+    EDGEPROF_ENDPOINT=file://"$(abspath $(AOT10)/$(1).profile)" $(4) $(AOT10)/$(1) $(call AOT10_LIBRARY,$(2)) $(3)
+AOT10_PRELOADED := env LD_PRELOAD="$(abspath $(PRELOAD_LIB))"
 AOT10_QEMU      := qemu-aarch64 -L /usr/aarch64-linux-gnu
 aot10_share      = tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/$(1).profile --name $(1)
 
@@ -83,9 +83,9 @@ test-aot10-shadow: $(AOT10)/shadow
 
 # ILC itself: $(1): 9 or 10. The publish restores it, and leaves the file that says what it compiles.
 AOT10_ILC_RSP = $(NA_BUILD)/ilc/Compiled/obj/Release/net$(1).0/linux-x64/native/Compiled.ilc.rsp
-aot10_ilc = $(NA_LOCKED) dotnet publish -c Release -r linux-x64 -nologo -v quiet -p:EdgeProfBuild=$(abspath $(NA_BUILD))/ilc/ \
+aot10_ilc = $(NA_LOCKED) dotnet publish -c Release -r linux-x64 -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/ilc/ \
     -p:ForDotNet=$(1) tests/dotnet/aot10/Compiled && \
-    tests/dotnet/aot10/ilc.py --edgeprof $(abspath $(BUILD)/edgeprof) --folder $(AOT10) --name ilc-$(1) --rsp $(call AOT10_ILC_RSP,$(1)) \
+    tests/dotnet/aot10/ilc.py --edgeprof "$(abspath $(BUILD)/edgeprof)" --folder $(AOT10) --name ilc-$(1) --rsp $(call AOT10_ILC_RSP,$(1)) \
         --ilc "$$(ls -d $${NUGET_PACKAGES:-$$HOME/.nuget/packages}/runtime.linux-x64.microsoft.dotnet.ilcompiler/$(1).* | sort -V | tail -n 1)/tools/ilc"
 .PHONY: test-ilc test-ilc-10
 test-ilc test-ilc-10: $(BUILD)/edgeprof $(PRELOAD_LIB)

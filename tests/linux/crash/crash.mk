@@ -38,7 +38,7 @@ $(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked: tests/linux/crash/glog.cpp $(E
 test-crash-glog: $(PRELOAD_LIB) $(BUILD)/edgeprof $(EP_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@$(MAKE) --no-print-directory -s $(CRASH_DIR)/glog-plain $(CRASH_DIR)/glog-linked
-	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $(CRASH_DIR)/glog-plain --linked $(CRASH_DIR)/glog-linked --preload $(abspath $(PRELOAD_LIB)) \
+	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $(CRASH_DIR)/glog-plain --linked $(CRASH_DIR)/glog-linked --preload "$(abspath $(PRELOAD_LIB))" \
 	    --glog-plain $(CRASH_DIR)/glog-plain --glog-linked $(CRASH_DIR)/glog-linked
 
 # Beside sentry-native, whose archive is in a package for .NET. Without _GNU_SOURCE: see sentry.c.
@@ -46,7 +46,7 @@ SENTRY_PACKAGE := $(CRASH_DIR)/packages/sentry/6.12.1/sentry-native/linux-x64
 $(SENTRY_PACKAGE)/libsentry-native.a: $(wildcard tests/linux/crash/SentryNative/*)
 	@mkdir -p $(@D)
 	dotnet restore tests/linux/crash/SentryNative -nologo -v quiet --locked-mode --packages $(CRASH_DIR)/packages \
-	    -p:MSBuildProjectExtensionsPath=$(abspath $(CRASH_DIR))/sentry/
+	    -p:MSBuildProjectExtensionsPath="$(abspath $(CRASH_DIR))"/sentry/
 	@touch $@
 $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked: tests/linux/crash/sentry.c $(EP_LIB) port/linux/link.opt | $(SENTRY_PACKAGE)/libsentry-native.a
 	@mkdir -p $(@D)
@@ -61,7 +61,7 @@ test-crash-sentry:
 	@echo "SKIPPED: sentry-native's archive is taken for x86_64 only"
 else
 test-crash-sentry: $(CRASH_DIR)/sentry-plain $(CRASH_DIR)/sentry-linked $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/sentry-linked --preload $(abspath $(PRELOAD_LIB)) \
+	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/sentry-linked --preload "$(abspath $(PRELOAD_LIB))" \
 	    --sentry-plain $< --sentry-linked $(CRASH_DIR)/sentry-linked
 endif
 
@@ -69,7 +69,7 @@ $(addprefix $(CRASH_DIR)/,plain linked musl-plain musl-linked glog-plain glog-li
 
 .PHONY: test-crash
 test-crash: $(CRASH_DIR)/plain $(CRASH_DIR)/linked $(PRELOAD_LIB) $(BUILD)/edgeprof  ## crash records, row by row
-	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/linked --preload $(abspath $(PRELOAD_LIB))
+	@tests/linux/crash/crash.py --edgeprof $(BUILD)/edgeprof --plain $< --linked $(CRASH_DIR)/linked --preload "$(abspath $(PRELOAD_LIB))"
 
 .PHONY: test-crash-server
 test-crash-server: $(CRASH_DIR)/linked $(BUILD)/edgeprof
@@ -88,12 +88,12 @@ $(call na_published,Crasher): $(wildcard tests/dotnet/Crasher/*)
 # The same with the package.
 NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/net9.0/$(NA_RID)/publish/Crasher
 $(NA_CRASHER): $(wildcard tests/dotnet/Crasher/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(NA_BUILD))/with/ -p:EdgeProfCrash=true tests/dotnet/Crasher
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/with/ -p:EdgeProfCrash=true tests/dotnet/Crasher
 	@touch $@
 test-crash-dotnet: $(call na_published,Crasher) $(NA_CRASHER) $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB))
-	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof $(abspath $(NA_CRASHER))
+	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))"
+	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $(NA_CRASHER))"
 test-crash-dotnet-many: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof $(abspath $<) $(abspath $(PRELOAD_LIB)) $(MANY)
+	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))" $(MANY)
 endif
 endif

@@ -9,4 +9,4 @@ $(FOREIGN_DIR)/threads: tests/linux/foreign/threads.cpp $(EP_LIB)
 
 .PHONY: test-foreign-threads
 test-foreign-threads: $(FOREIGN_DIR)/threads
-	@$(BOARD_EXEC) $< 1.5 $(abspath $<).profile || $(BOARD_EXEC) $< 5 $(abspath $<).profile
+	@$(BOARD_EXEC) $< 1.5 "$(abspath $<)".profile || $(BOARD_EXEC) $< 5 "$(abspath $<)".profile

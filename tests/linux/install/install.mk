@@ -11,7 +11,7 @@ test-headers:
 .PHONY: check-install
 check-install:
 	@CC='$(CC)' EXEC='$(BOARD_EXEC)' SYSROOT='$(BOARD_SYSROOT)' ARCH='$(BOARD_ARCH)' \
-	    $(PYTHON) tests/linux/install/install_test.py $(BOARD) $(abspath $(INSTALL_DIR)/test) $(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))
+	    $(PYTHON) tests/linux/install/install_test.py $(BOARD) "$(abspath $(INSTALL_DIR)/test)" "$(abspath $(if $(QEMU_TOOL),$(QEMU_TOOL),$(BUILD)/edgeprof))"
 
 ifeq ($(BOARD),host)
 test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
@@ -33,6 +33,6 @@ endif
 ifeq ($(BOARD),host)
 .PHONY: test-reproducible
 test-reproducible:
-	@tests/linux/install/reproducible.py $(abspath $(BUILD)/tests/reproducible) $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
+	@tests/linux/install/reproducible.py "$(abspath $(BUILD)/tests/reproducible)" $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
 	    $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(BUILD)/install/libedgeprof.so.$(EP_VERSION) 'deb:$(DEB_DIR)/*.deb'
 endif

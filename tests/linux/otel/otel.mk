@@ -18,7 +18,7 @@ ifeq ($(BOARD)/$(BOARD_ARCH),host/x86_64)
 .PHONY: test-otel test-otel-arm
 test-otel: $(OTEL_DIR)/publisher $(OTEL_DIR)/traced $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/otel/otel.py $<
-	@tests/linux/otel/traced.py $(BUILD)/edgeprof $(abspath $(PRELOAD_LIB)) $(OTEL_DIR)/traced $(OTEL_DIR)/work
+	@tests/linux/otel/traced.py $(BUILD)/edgeprof "$(abspath $(PRELOAD_LIB))" $(OTEL_DIR)/traced $(OTEL_DIR)/work
 test-otel-arm:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) -s --no-print-directory BOARD=$$b otel-bytes; done
 .PHONY: test-otel-dotnet

@@ -28,8 +28,8 @@ $(MEMORY_EXACT): tests/linux/preload/exact.c
 
 .PHONY: test-preload-quick test-preload test-preload-memory test-preload-memory-seeds test-fork test-fork-postgres
 test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
-	@tests/linux/preload/steps.py $(abspath $(PRELOAD_LIB)) $<
-	@tests/linux/preload/exits.py $(abspath $(PRELOAD_LIB))
+	@tests/linux/preload/steps.py "$(abspath $(PRELOAD_LIB))" $<
+	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
 test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
 	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)

@@ -17,8 +17,8 @@ ifeq ($(BOARD),host)
 SIGNAL_TABLE = tests/linux/signals/table.py --edgeprof $(BUILD)/edgeprof
 .PHONY: test-signal-table test-signal-table-arm
 test-signal-table: $(SIGNALS_PLAIN) $(SIGNALS_LINKED) $(PRELOAD_LIB) $(BUILD)/edgeprof  ## what programs do with signals, row by row
-	@$(SIGNAL_TABLE) --name linked --dir $(abspath $(SIGNALS)/linked) -- $(SIGNALS_LINKED) --all $(abspath $(SIGNALS)/linked)
-	@$(SIGNAL_TABLE) --name preload --dir $(abspath $(SIGNALS)/preload) -- $(SIGNALS_PLAIN) --all $(abspath $(SIGNALS)/preload) $(abspath $(PRELOAD_LIB))
+	@$(SIGNAL_TABLE) --name linked --dir "$(abspath $(SIGNALS)/linked)" -- $(SIGNALS_LINKED) --all "$(abspath $(SIGNALS)/linked)"
+	@$(SIGNAL_TABLE) --name preload --dir "$(abspath $(SIGNALS)/preload)" -- $(SIGNALS_PLAIN) --all "$(abspath $(SIGNALS)/preload)" "$(abspath $(PRELOAD_LIB))"
 test-signal-table-arm: $(QEMU_BOARDS:%=test-signal-table-%)
 $(QEMU_BOARDS:%=test-signal-table-%): test-signal-table-%: $(BUILD)/edgeprof
 	@$(MAKE) --no-print-directory BOARD=$* QEMU_TOOL=$< signal-table

@@ -15,4 +15,4 @@ STOPS := 100000
 stop-storm: $(STOP_STORM) $(STOP_TSAN) $(NA_LIFECYCLE)  ## STOPS=100000 starts and stops under load, in C, under TSan and in .NET
 	$(STOP_STORM) $(STOPS)
 	TSAN_OPTIONS=halt_on_error=1 $(STOP_TSAN) $$(($(STOPS) / 10))
-	$(if $(NA_LIFECYCLE),$(NA_LIFECYCLE) storm $(abspath $(NA_BUILD)) $$(($(STOPS) / 20)))
+	$(if $(NA_LIFECYCLE),$(NA_LIFECYCLE) storm "$(abspath $(NA_BUILD))" $$(($(STOPS) / 20)))

@@ -32,9 +32,9 @@ ifneq ($(NA_DOTNET),)
 BENCH_SERVICE := $(BENCH_BUILD)/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
                   $(BENCH_BUILD)/measure_capture.o tests/long/bench/measure.targets
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/ port/nativeaot/samples/SensorGateway \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_capture.o) \
-	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/long/bench/measure.targets) >&2
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:MeasureObject="$(abspath $(BENCH_BUILD)/measure_capture.o)" \
+	    -p:CustomAfterMicrosoftCommonTargets="$(abspath tests/long/bench/measure.targets)" >&2
 	@touch $@
 bench-service: $(BENCH_SERVICE)
 	@tests/long/bench/service.py $(BENCH_SERVICE) $(BENCH_BUILD)/service
@@ -50,14 +50,14 @@ BENCHES += bench-wire
 truncated_of = tests/long/bench/truncated.py --edgeprof $(BUILD)/edgeprof --work $(BENCH_BUILD)/truncated --program
 BENCH_SMALL := $(BENCH_BUILD)/small/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_SMALL): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) tests/long/bench/small.targets tests/long/bench/Small.cs
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/small/ port/nativeaot/samples/SensorGateway \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfAutoStart=false \
-	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/long/bench/small.targets) >&2
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/small/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfAutoStart=false \
+	    -p:CustomAfterMicrosoftCommonTargets="$(abspath tests/long/bench/small.targets)" >&2
 	@touch $@
 BENCH_EVERYTHING := $(BENCH_BUILD)/everything/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
 $(BENCH_EVERYTHING): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/everything/ port/nativeaot/samples/SensorGateway \
-	    -p:EdgeProfNativeLibrary=$(abspath $(NA_LIB)) -p:EdgeProfCrash=true -p:EdgeProfNativeMemory=true -p:EdgeProfOtelContext=true >&2
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/everything/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfCrash=true -p:EdgeProfNativeMemory=true -p:EdgeProfOtelContext=true >&2
 	@touch $@
 .PHONY: bench-truncated
 bench-truncated: $(NA_SAMPLE) $(BENCH_SMALL) $(BENCH_EVERYTHING) $(BUILD)/edgeprof
@@ -90,9 +90,9 @@ $(BENCH_TIMED): $(NA_LIB)
 	$(OBJCOPY) --redefine-sym __wrap_RhpGcAlloc=hooked_RhpGcAlloc --redefine-sym __real_RhpGcAlloc=timed_RhpGcAlloc $< $@
 $(BENCH_OVERHEAD): $(BENCH_TIMED) $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
                    $(BENCH_BUILD)/measure_overhead.o tests/long/bench/overhead.targets
-	$(NA_PUBLISH) -p:EdgeProfBuild=$(abspath $(BENCH_BUILD))/overhead/ port/nativeaot/samples/SensorGateway \
-	    -p:EdgeProfNativeLibrary=$(abspath $(BENCH_TIMED)) -p:MeasureObject=$(abspath $(BENCH_BUILD)/measure_overhead.o) \
-	    -p:CustomAfterMicrosoftCommonTargets=$(abspath tests/long/bench/overhead.targets) >&2
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/overhead/ port/nativeaot/samples/SensorGateway \
+	    -p:EdgeProfNativeLibrary="$(abspath $(BENCH_TIMED))" -p:MeasureObject="$(abspath $(BENCH_BUILD)/measure_overhead.o)" \
+	    -p:CustomAfterMicrosoftCommonTargets="$(abspath tests/long/bench/overhead.targets)" >&2
 	@touch $@
 .PHONY: bench-overhead
 bench-overhead: $(BENCH_OVERHEAD) $(BUILD)/edgeprof
@@ -121,7 +121,7 @@ test-truncated-shapes: $(BENCH_BUILD)/shapes $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@set -e; for shape in deep distinct threads; do \
 	    $(truncated_shape) --most 0.1 --name $$shape -- $< $$shape 12; \
 	    $(truncated_shape) --most 1 --name $$shape-64 -- env SHAPES_MEMORY=65536 $< $$shape 12; done; \
-	    $(truncated_shape) --most 0.1 --name python --preload $(abspath $(PRELOAD_LIB)) -- /usr/bin/python3 tests/long/bench/deep.py 12
+	    $(truncated_shape) --most 0.1 --name python --preload "$(abspath $(PRELOAD_LIB))" -- /usr/bin/python3 tests/long/bench/deep.py 12
 
 # The whole cost, by switching the profiler off and on in one process. SECONDS for each figure at most.
 SWITCHBACK_SECONDS ?= 240
@@ -131,7 +131,7 @@ $(BENCH_BUILD)/switchback: tests/long/bench/switchback.c core/edgeprof/edgeprof.
 .PHONY: bench-switchback
 bench-switchback: $(BENCH_BUILD)/switchback
 	@set -e; for level in low medium high; do for work in cache call wait; do rm -f $<.ep; \
-	    EDGEPROF_ENDPOINT=file://$(abspath $<).ep $< $$level $$work $(SWITCHBACK_SECONDS) 0.3; done; done
+	    EDGEPROF_ENDPOINT=file://"$(abspath $<)".ep $< $$level $$work $(SWITCHBACK_SECONDS) 0.3; done; done
 BENCHES += bench-switchback
 
 # Requests recorded at Pyroscope that get the same answers; RECORDING=FILE replays another recording.
@@ -153,7 +153,7 @@ $(BENCH_BUILD)/wait_hook: tests/long/bench/wait_hook.c
 BENCH_SERVERS := bench-redis bench-nginx bench-pgbench bench-pgbench_connect
 .PHONY: bench-wait-hook $(BENCH_SERVERS)
 bench-wait-hook: $(BENCH_BUILD)/wait_hook $(PRELOAD_LIB)
-	@tests/long/bench/wait_hook.py $< $(abspath $(PRELOAD_LIB))
+	@tests/long/bench/wait_hook.py $< "$(abspath $(PRELOAD_LIB))"
 # Its memory hooks, in a library of their own.
 $(BENCH_BUILD)/memory_hook: tests/long/bench/memory_hook.c
 	@mkdir -p $(@D)
@@ -163,7 +163,7 @@ $(BENCH_BUILD)/memory_hook_linked: tests/long/bench/memory_hook.c tests/linux/pr
 	$(CC) -I. -D_GNU_SOURCE -DLINKED -std=c11 -O2 -g $(WARNINGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(EP_LDLIBS) -o $@
 .PHONY: bench-memory-hook bench-redis-memory
 bench-memory-hook: $(BENCH_BUILD)/memory_hook $(MEMORY_LIB) $(BENCH_BUILD)/memory_hook_linked
-	@tests/long/bench/memory_hook.py $< $(abspath $(MEMORY_LIB)) $(BENCH_BUILD)/memory_hook_linked
+	@tests/long/bench/memory_hook.py $< "$(abspath $(MEMORY_LIB))" $(BENCH_BUILD)/memory_hook_linked
 bench-redis-memory: $(MEMORY_LIB)
 	@tools/build/setup.sh apt build tools test programs
 	@tests/long/bench/servers.py redis_memory $< $(BENCH_BUILD)/redis_memory

@@ -74,7 +74,7 @@ test-libc-table-arm: $(BUILD)/edgeprof  ## the same on ARM
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< libc-rows; done
 	@tests/long/libc/table.py show $(QEMU_BOARDS:%=build/%/tests/long/libc/rows.json)
 libc-rows: $(LIBC_ALL) $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/long/libc/table.py run --arch $(BOARD_ARCH) --edgeprof $(BUILD)/edgeprof --dir $(LIBC_DIR) --preload $(abspath $(PRELOAD_LIB)) $(LIBC_NAMES)
+	@tests/long/libc/table.py run --arch $(BOARD_ARCH) --edgeprof $(BUILD)/edgeprof --dir $(LIBC_DIR) --preload "$(abspath $(PRELOAD_LIB))" $(LIBC_NAMES)
 else
 $(LIBC_DIR)/initrd.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(LIBC_ALL) $(PRELOAD_LIB) tests/long/libc/libc.mk
 	@for n in $(LIBC_NAMES); do \
