@@ -1,22 +1,33 @@
 /*
- * A device that is told to end: profiles itself until SIGTERM, then has two seconds. Says what it has measured.
+ * A device that is told to end: profiles itself until SIGTERM, then has two seconds; or until its spool is empty, after
+ * SIGUSR1, and then has a minute. Says what it has measured.
  *
  * usage: graceful ENDPOINT   (EDGEPROF_SPOOL says where its spool is; other variables of ep_config_from_env() count
  * too)
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <edgeprof/edgeprof.h>
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, drains;
 
-static void on_term(int number)
+static void on_signal(int number)
 {
-    (void)number;
-    ended = 1;
+    if (number == SIGTERM)
+        ended = 1;
+    else
+        drains = 1;
+}
+
+static bool is_drained(void)
+{
+    struct ep_stats stats;
+
+    return drains && ep_stats_get(&stats) == 0 && stats.replayed > 0 && stats.spool_messages == 0;
 }
 
 int main(int argc, char **argv)
@@ -33,7 +44,7 @@ int main(int argc, char **argv)
                                .kinds = EP_KIND_BIT(EP_KIND_CPU),
                                .interval_ms = 200,
                                .endpoint = argc > 1 ? argv[1] : NULL};
-    const struct sigaction action = {.sa_handler = on_term};
+    const struct sigaction action = {.sa_handler = on_signal};
     struct ep_stats stats;
     double sum = 1;
 
@@ -43,13 +54,15 @@ int main(int argc, char **argv)
         return 1;
     }
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
     puts("ready");
     (void)fflush(stdout);
-    while (!ended)
-        sum = sum * 1.000001 + 1;
+    while (!ended && !is_drained())
+        for (int i = 0; i < 1000000; i++)
+            sum = sum * 1.0000001 + 1;
     struct timespec begin, end;
     (void)clock_gettime(CLOCK_MONOTONIC, &begin);
-    int stop = ep_stop(2000);
+    int stop = ep_stop(drains ? 60000 : 2000);
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
     (void)ep_stats_get(&stats);
     uint64_t lost = 0;

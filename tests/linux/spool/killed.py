@@ -122,9 +122,9 @@ def undisturbed(spool):
 
 
 def drained(run):
-    """Ends the device when a while has passed. Nothing may be left."""
-    time.sleep(2)
-    run.send_signal(signal.SIGTERM)
+    """The device ends when its spool is empty."""
+    run.stdout.readline()  # ready: it has its handler
+    run.send_signal(signal.SIGUSR1)
     said = json.loads(run.communicate(timeout=DEADLINE)[0].splitlines()[-1])
     if said["left"] or said["lost_ns"]:
         sys.exit(f"killed: the spool was not delivered: {said}")
