@@ -262,9 +262,10 @@ static bool was_stale(const struct http *http, bool reused, int err)
 }
 
 /* Converts a status to send()'s result. Only 400, 413, 415, 422 and 501 judge the message: sent again, it would be
- * refused again. All others judge the sender (its token), or the way (a proxy, a captive portal), or the moment, and
- * the message waits until that is mended. Connect's error codes, as Pyroscope sends them: resource_exhausted is 429,
- * invalid_argument 400, unavailable 503, unimplemented 501. A web page is not a receiver's answer. */
+ * refused again. All others judge the sender (its token), the network (a proxy, a captive portal), or the moment, and
+ * the message waits until a person or time corrects that. Connect's error codes, as Pyroscope sends them:
+ * resource_exhausted is 429, invalid_argument 400, unavailable 503, unimplemented 501. A web page is not a receiver's
+ * answer. */
 static int result_of_status(const struct ep_http_response *response, enum ep_format format, uint64_t *retry_ns)
 {
     switch (response->status) {

@@ -131,8 +131,8 @@ static inline void ep_deliver_patience(struct ep *ep, int error, uint64_t took_n
     ep->deliver->send_more_ns = limit - EP_SEND_FIRST_NS;
 }
 
-/* Gives a message to the transport. Returns send()'s result. After a failure that a later try may mend,
- * ep->deliver->retry_at_ns is set. */
+/* Gives a message to the transport. Returns send()'s result. After a failure for which a later try makes sense, it sets
+ * ep->deliver->retry_at_ns. */
 static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
     uint64_t asked_ns = 0, start = ep_port_uptime_ns();

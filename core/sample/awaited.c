@@ -1,7 +1,6 @@
 /*
  * Events under a continuation of an async method: the pool's frames that run it give way to [awaited by] and the
- * methods that wait for it. A hook finds both, since only a language runtime's knows them; here it gets the frames to
- * look at.
+ * methods that wait for it. The hook of a language runtime finds both; this file gives it the frames of the stack.
  *
  * A file of its own, so that programs without such a hook do not link it.
  *

@@ -112,7 +112,7 @@ void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_r
     (void)record_event(ep, work, context, tid, 0, event);
 }
 
-/* What only the history wants would not have been in a profile. */
+/* An event that only the history wants is no loss of the profile. */
 int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
 {
     if (!(atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind)))

@@ -45,7 +45,7 @@ struct ep_waiter {
     atomic_uintptr_t unwanted;     /* return address that marked its last wait as unwanted; 0: none */
 };
 
-/* What was given up, from what hurts least on. */
+/* The detail that was given up so far, the least important first. */
 enum ep_detail { EP_DETAIL_ALL, EP_DETAIL_CONTEXTS, EP_DETAIL_ADDRESSES, EP_DETAIL_FRAMES };
 
 enum ep_counter {

@@ -36,7 +36,7 @@ static bool saved(const struct caller_step *step, uintptr_t cfa, unsigned slot, 
     return slot == 0 || load(step, cfa - slot * WORD, value);
 }
 
-/* What the caller's sp is counted from; 0: such a rule is not followed. */
+/* Returns the register from which the caller's sp is counted; 0: this file does not follow such a rule. */
 static uintptr_t cfa_from(const struct caller_step *step)
 {
     switch (step->rule.kind) {
@@ -79,8 +79,7 @@ static bool callers(const struct caller_step *step, struct registers *caller)
     }
 }
 
-/* What its own rule says; 0 where the table does not tell. An interrupted function may have taken it from the stack
- * again. */
+/* Sets base by its own rule; 0 if the table has none. An interrupted function may have restored it already. */
 static void base_by_table(const struct caller_step *step, uintptr_t pc, struct registers *caller)
 {
     const struct ep_rule rule = ep_rule_get_by_table(step->unwinder, EP_RULE_SAVED_AT(pc), false, &step->frame->misses);

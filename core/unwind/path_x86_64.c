@@ -49,7 +49,7 @@ struct ways {
 
 enum outcome { ON, RETURNS, ENDS };
 
-/* What lies below where sp has been at most was pushed by the way itself. */
+/* A word below the highest sp of the path was pushed by the path itself. */
 static void load(struct way *way, uint8_t reg, int32_t offset)
 {
     struct loaded loaded = {.done = true, .own = !way->from_fp && offset < way->highest, .offset = offset};
@@ -60,7 +60,7 @@ static void load(struct way *way, uint8_t reg, int32_t offset)
         way->base = loaded;
 }
 
-/* What was loaded is the caller's. */
+/* A loaded register has the caller's value. */
 static enum outcome push(struct way *way, uint8_t reg)
 {
     way->offset -= WORD;
@@ -202,7 +202,7 @@ static bool is_own_return(const struct way *way)
     return !way->from_fp && way->offset > way->called_at;
 }
 
-/* What a way that has come to a return amounts to. */
+/* The rule of a path that has come to a return. */
 static bool way_rule(const struct way *way, struct ep_rule *rule)
 {
     int32_t cfa = way->offset + WORD;

@@ -70,7 +70,7 @@ static bool by_slots(const struct ep_walk *walk, struct ep_rule rule, struct ep_
     uintptr_t cfa = caller->sp;
     uintptr_t fp_at = rule.kind == EP_RULE_FP_LOAD ? walk->frame.fp : cfa - rule.fp_slot * WORD;
 
-    if (rule.kind == EP_RULE_LINK && !walk->exact) /* what lr held then nobody knows */
+    if (rule.kind == EP_RULE_LINK && !walk->exact) /* lr is known of an interrupted frame only */
         return false;
     if (rule.kind == EP_RULE_LINK)
         caller->pc = walk->frame.lr;

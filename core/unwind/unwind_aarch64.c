@@ -174,7 +174,7 @@ static bool leaves(const struct line *line, const struct ep_module *module, cons
     return target - row->start >= row->end - row->start && is_entry(module, target);
 }
 
-/* What a line that leaves the function amounts to. */
+/* The rule of a line that leaves the function. */
 static bool line_rule(const struct line *line, struct ep_rule *rule)
 {
     int32_t record = line->lr.offset - WORD;

@@ -16,7 +16,7 @@
 #define SIGNALS 65
 /* BOARD_STACK_MAX, and room for the first call of a function that the loader still has to find. */
 #define HANDLER_BYTES 4096u
-/* What the program's own handler may use. A larger stack than all of that is the program's business. */
+/* The bytes that the program's own handler may use. */
 #define PROGRAM_BYTES 8192u
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

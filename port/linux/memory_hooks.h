@@ -142,7 +142,7 @@ HOOK(int, munmap, (void *start, size_t size))
     return NEXT(munmap)(start, size);
 }
 
-/* As realloc(), but only for a mapping that is followed: what others are, nobody knows. */
+/* As realloc(), but only for a mapping that is followed: the kind of other mappings is unknown. */
 static __attribute__((noinline)) uint64_t moved(void *old, uint32_t token, void *start, size_t size)
 {
     if (start == MAP_FAILED) {

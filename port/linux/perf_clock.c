@@ -1,7 +1,7 @@
 /*
  * Perf events as a clock of samples; see perf_clock.h.
  *
- * What can go wrong is not the program's fault, so it must not pay for it:
+ * The program must not suffer from what can go wrong:
  *
  *   the queue of signals is full   the kernel then sends SIGIO, which ends the process by default. Perf events are used
  *                                  only while there is much room, and SIGIO has a handler.

@@ -167,11 +167,11 @@ enum ep_async_object {
 /* The next three are called from managed code in cooperative mode (SuppressGCTransition), while a profiler runs, with
  * the address of references on the stack. */
 
-/* Measures where fields are. 0; -1: not as expected, see ep_dotnet_async_reason(). Context: any thread. */
+/* Measures where fields are. Returns 0; -1: not as expected, see ep_dotnet_async_reason(). Context: any thread. */
 int ep_dotnet_async_measure(void *const *objects, uint32_t count);
 
-/* Called by the continuation of objects[0], an async method that only objects[1] awaits. turn 0: also measures how the
- * frame is told that runs a continuation. 0; -1: not as expected. Context: any thread. */
+/* Called by the continuation of objects[0], an async method that only objects[1] awaits. turn 0: also measures how to
+ * recognise the frame that runs a continuation. Returns 0; -1: not as expected. Context: any thread. */
 int ep_dotnet_async_check(void *const *objects, uint32_t turn);
 
 /* Called by the delegate of the task objects[0], before ep_dotnet_async_check(): finds the frame that runs tasks, which
@@ -179,8 +179,8 @@ int ep_dotnet_async_check(void *const *objects, uint32_t turn);
  * Context: any thread. */
 void ep_dotnet_async_task(void *const *objects, uint32_t turn);
 
-/* Finds out how a thread's mode is told, which waits and CPU samples need; called from managed code in preemptive mode.
- * 0; -1: it cannot be told, and they have no parents. Context: any thread. */
+/* Measures how to read a thread's mode, which waits and CPU samples need; called from managed code in preemptive mode.
+ * Returns 0; -1: the mode cannot be read, and waits and samples have no parents. Context: any thread. */
 int ep_dotnet_mode_measure(void);
 
 /* Whether events get async parents from now on; never after an error of the two above. Context: any thread. */

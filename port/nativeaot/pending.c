@@ -1,7 +1,7 @@
 /*
- * What pending async methods wait for, on demand. A managed thread waits for the request and has the collector make a
- * full, blocking collection. At its end all threads still stand and the heap has only what is alive, so the tasks in it
- * are found by the collector's own walk over its heap. Costs nothing before the first request but that thread.
+ * Lists what pending async methods wait for, on demand. A managed thread waits for the request and makes the garbage
+ * collector run a full, blocking collection. At its end all threads still stand and the heap has only live objects, so
+ * the collector's own walk over its heap finds the tasks. Before the first request it costs nothing but that thread.
  *
  *   endpoint: ask, then read_text until the list is there
  *   C#:       ep_dotnet_tasks_next -> GC.Collect -> (GcDone, gc_hooks.c) ep_dotnet_tasks_walk -> ep_dotnet_tasks_group
@@ -273,8 +273,7 @@ static int ask(void)
 
     if (!atomic_load(&serving))
         return -ENOSYS;
-    /* Who asks while a list is made gets that one. A failed exchange reads the number of another endpoint's question.
-     */
+    /* A request during the making of a list gets that list. A failed exchange reads another endpoint's number. */
     if (number == atomic_load(&answer) && atomic_compare_exchange_strong(&question, &number, number + 1)) {
         number++;
         ep_port_wake(&asked);

@@ -161,7 +161,7 @@ static bool notify(struct et_webhook *webhook, const struct et_incident_row *row
 
 /* ---- the thread ---- */
 
-/* A copy of the next incident behind the cursor: the handle is given back before somebody is told. */
+/* A copy of the next incident behind the cursor: the thread returns the handle before it sends the incident. */
 struct next {
     struct et_incident_row row;
     void *message;

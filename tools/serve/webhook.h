@@ -1,7 +1,7 @@
 /*
- * The thread of `serve` that tells somebody about new incidents: a POST with a small JSON body for each, to the URL of
- * the section [webhook]. It reads what the database has, so no sender waits for it. Rates limit how many it tells, of
- * each device and in all (fair_rate.h). What it has not told when the server ends is not told later.
+ * The thread of `serve` that sends new incidents to the URL of the section [webhook]: a POST with a small JSON body for
+ * each. It reads the database, so no sender of profiles waits for it. Rates limit the requests of each device and of
+ * all (fair_rate.h). Incidents that it has not sent when the server ends are not sent later.
  */
 #ifndef ET_WEBHOOK_H
 #define ET_WEBHOOK_H

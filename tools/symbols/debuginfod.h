@@ -1,8 +1,8 @@
 /*
  * Symbol files from debuginfod servers, one after the other.
  *
- * What comes is kept in a folder (symstore.h), at most 2 GiB of it, and only when it is ELF of the build id that was
- * asked for. What no server has is not asked for again for an hour; a server that fails, not for a minute.
+ * A file is kept in a folder (symstore.h) of at most 2 GiB, if it is ELF of the requested build id. A file that no
+ * server has is requested again after an hour, and a server that failed after a minute.
  */
 #ifndef ET_DEBUGINFOD_H
 #define ET_DEBUGINFOD_H

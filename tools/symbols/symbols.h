@@ -31,8 +31,8 @@ void et_symbols_set_wait(struct et_symbols *symbols, int64_t wait_ns);
 /* Ends the work, and every waiting for it. Context: any thread. */
 void et_symbols_stop(struct et_symbols *symbols);
 
-/* What there is for a module: et_symfile_facts, 0 nothing; path (NULL: not asked for) gets the file's. Waits for
- * it. Context: any thread. */
+/* Returns the facts of a module's symbol file (et_symfile_facts), 0: there is none; path (may be NULL) gets the file's.
+ * Waits for it. Context: any thread. */
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *module, struct et_buf *path);
 
 /* Gives every frame of the profile at least one line. Answers are remembered. What is not known in time is shown as

@@ -52,7 +52,7 @@ static bool is_same_run(const struct ep_crash_run *a, const struct ep_crash_run 
     return a->pid == b->pid && a->start_ns == b->start_ns && strcmp(a->boot_id, b->boot_id) == 0;
 }
 
-/* What became of the last run: nothing to tell if it ended regularly, or its record is here. */
+/* Reads how the last run ended: there is nothing to report if it ended regularly, or if its record is here. */
 static void mark_read(void)
 {
     struct ep_crash_mark mark;

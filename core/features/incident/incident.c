@@ -220,7 +220,7 @@ static uint32_t part_put(struct ep *ep, uint64_t now)
     return header.size;
 }
 
-/* As many parts as find room. What does not fit into an empty outbox never will. */
+/* Sends as many parts as find room. A part that does not fit into an empty outbox never will. */
 static void parts_send(struct ep *ep, uint64_t now)
 {
     if (now < incident.retry_ns)

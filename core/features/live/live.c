@@ -34,7 +34,7 @@ struct table {
     uint64_t (*allocated)(void), (*in_use)(void);
 };
 static struct table tables[EP_LIVE_TABLES];
-static uint64_t missed; /* weight of lost objects, which later ones must stand for; nobody knows of which table */
+static uint64_t missed; /* weight of lost objects, of any table, for which later objects must stand */
 
 /* A program has one table, or two: of a runtime's objects and of native memory. */
 #define EACH(one) for (struct table *one = tables; one < tables + EP_LIVE_TABLES && (one)->place; (one)++)

@@ -2,9 +2,9 @@
  * Sends profiles as pprof. Everything before this step is compact: the outbox, the spool, and what a power cut leaves.
  *
  * A mirror reads the messages of an interval. After the last one each family of kinds becomes one pprof, with the
- * names that are known now, and dates by the clock as it is now. What a receiver calls too large, or what does not fit
- * into the buffer, is divided: each part has its own piece of the interval, because servers keep one profile a time. A
- * failed send is repeated from the profile that failed.
+ * names that are known now, and dates by the clock as it is now. A profile that a receiver calls too large, or that
+ * does not fit into the buffer, is divided: each part has its own piece of the interval, because servers keep one
+ * profile a time. A failed send is repeated from the profile that failed.
  *
  *   convert_send -> message_take -> ep_mirror_read
  *                -> interval_send -> family_send -> part_send -> ep_encode_pprof_gzip, ep_deliver_try

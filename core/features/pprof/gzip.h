@@ -1,8 +1,7 @@
 /*
  * A gzip stream (RFC 1951, RFC 1952) in fixed memory: LZ77 in a small window, fixed Huffman codes.
  *
- * Only what is written again and again has to become small here: stacks share callers, and an encoder writes stacks
- * with the same callers one after the other.
+ * The window is small because repetitions are near: an encoder writes stacks with the same callers one after the other.
  */
 #ifndef EP_ENCODE_GZIP_H
 #define EP_ENCODE_GZIP_H

@@ -130,7 +130,7 @@ struct et_scraper *et_server_scraper(struct et_server *server);
 struct et_age;
 struct et_age *et_server_age(struct et_server *server);
 
-/* NULL: nobody is told of incidents. */
+/* Returns the webhook; NULL: incidents go to no URL. */
 struct et_webhook *et_server_webhook(struct et_server *server);
 
 /* NULL: versions are not compared. */

@@ -31,7 +31,7 @@ unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const s
 struct et_versions_request;
 unsigned et_api_verdict(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         const struct et_versions_request *request, struct et_buf *out);
-/* What of the service's live heap grows (leaks.h). */
+/* Writes the places at which the service's live heap grows (leaks.h). */
 unsigned et_api_leaks(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                       struct et_buf *out);
 /* Devices with profiles or stats in the query's range. */

@@ -1,6 +1,6 @@
 /*
- * What of a service's live heap grows, by place of allocation: the value of each process at the end of each hour, and a
- * robust line through them (trend.h). A process is a line of its own, so a restart does not hide a leak.
+ * The places of allocation at which a service's live heap grows: the value of each process at the end of each hour, and
+ * a robust line through them (trend.h). A process is a line of its own, so a restart does not hide a leak.
  */
 #ifndef ET_LEAKS_H
 #define ET_LEAKS_H
