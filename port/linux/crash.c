@@ -1,7 +1,8 @@
 /*
  * The handler of fatal signals. Only programs that record crashes link this.
  *
- *   on_fatal -> record -> ep_crash_begin, ep_crash_step ..., ep_crash_end     core/features/crash/record.c
+ *   on_fatal -> record -> ep_linux_crash_event                                 crash_event.c
+ *                      -> ep_crash_begin, ep_crash_step ..., ep_crash_end     core/features/crash/record.c
  *            -> pass_on     the signal again, for what had it before
  *
  * It is not on an alternate stack: .NET's runtime would run its own handler there, which needs more room. It has no
@@ -15,13 +16,10 @@
 #include "cpu_clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #define FATALS       6u
@@ -29,8 +27,6 @@
 #define LIMIT_SIGNAL SIGABRT
 #define OWNER_WAITS  40u /* of 50 ms */
 #define DIE_WAITS    2u
-#define INFO_BYTES   8192u
-#define GLOBALS_MOST 16u
 #define LAYERS       3u
 
 static const int fatal[FATALS] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
@@ -56,19 +52,6 @@ static struct {
     struct ep_crash_event event;
     sigjmp_buf next;
 } crash;
-
-/* .NET's runtime (NativeAOT, from .NET 8 on) exports the places of its global data for debuggers. */
-struct runtime_global {
-    const char *name;
-    const char *address;
-};
-extern const struct {
-    char cookie[4];
-    uint16_t major, minor;
-    uint32_t flags, reserved;
-    const void *types;
-    const struct runtime_global *volatile globals; /* set when the runtime starts */
-} DotNetRuntimeDebugHeader __attribute__((weak, visibility("default")));
 
 static unsigned index_of(int signal)
 {
@@ -177,106 +160,6 @@ static int limit_create(void)
 
 /* ---- the handler ---- */
 
-static void registers_copy(struct ep_crash_event *event, const ucontext_t *uc)
-{
-#if defined __x86_64__
-    event->registers = 23; /* gregs[NGREG] */
-    for (unsigned i = 0; i < event->registers; i++)
-        event->value[i] = (uint64_t)uc->uc_mcontext.gregs[i];
-    event->lr = 0;
-#elif defined __aarch64__
-    event->registers = 34;
-    for (unsigned i = 0; i < 31; i++)
-        event->value[i] = uc->uc_mcontext.regs[i];
-    event->value[31] = uc->uc_mcontext.sp;
-    event->value[32] = uc->uc_mcontext.pc;
-    event->value[33] = uc->uc_mcontext.pstate;
-    event->lr = uc->uc_mcontext.regs[30];
-#elif defined __arm__
-    event->registers = 17; /* r0 .. r10, fp, ip, sp, lr, pc, cpsr follow one another */
-    for (unsigned i = 0; i < event->registers; i++)
-        event->value[i] = (&uc->uc_mcontext.arm_r0)[i];
-    event->lr = uc->uc_mcontext.arm_lr;
-#endif
-}
-
-static uintptr_t hex_read(const char **at)
-{
-    uintptr_t value = 0;
-
-    for (; (**at >= '0' && **at <= '9') || (**at >= 'a' && **at <= 'f'); (*at)++)
-        value = value << 4 | ep_linux_hex_digit(**at);
-    return value;
-}
-
-/* Bounds of a stack that nobody announced, from a line "start-end ..." of /proc/self/maps. */
-static bool line_has(const char *line, uintptr_t sp, struct ep_registers *context)
-{
-    uintptr_t start = hex_read(&line);
-
-    line++;
-    uintptr_t end = hex_read(&line);
-    if (sp < start || sp >= end)
-        return false;
-    context->stack_start = start;
-    context->stack_end = end;
-    context->stack_root = 0;
-    return true;
-}
-
-static void bounds_find(struct ep_registers *context)
-{
-    static char line[64];
-    char bytes[256];
-    size_t used = 0;
-    ssize_t got;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-    while (fd >= 0 && (got = read(fd, bytes, sizeof bytes)) > 0) {
-        for (ssize_t i = 0; i < got; i++) {
-            if (used < sizeof line - 1)
-                line[used++] = bytes[i];
-            if (bytes[i] != '\n')
-                continue;
-            line[used] = 0;
-            used = 0;
-            if (line_has(line, context->sp, context))
-                goto done;
-        }
-    }
-done:
-    if (fd >= 0)
-        (void)close(fd);
-}
-
-static void context_read(struct ep_registers *context, const ucontext_t *uc)
-{
-    ep_linux_context(uc, context);
-    const uintptr_t alt_start = context->alt_start, alt_end = context->alt_end;
-    (void)ep_port_bounds(context);
-    context->alt_start = alt_start;
-    context->alt_end = alt_end;
-    if ((context->sp < context->stack_start || context->sp >= context->stack_end) &&
-        (context->sp < alt_start || context->sp >= alt_end))
-        bounds_find(context);
-}
-
-static void event_fill(int signal, const siginfo_t *info, const ucontext_t *uc)
-{
-    struct ep_crash_event *event = &crash.event;
-
-    memset(event, 0, sizeof *event);
-    event->signal = signal;
-    event->code = info->si_code;
-    event->error = info->si_errno;
-    event->tid = tid_here();
-    event->sender = info->si_code <= 0 ? (uint32_t)info->si_pid : 0;
-    event->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0;
-    event->time_ns = ep_port_uptime_ns();
-    context_read(&event->context, uc);
-    registers_copy(event, uc);
-}
-
 static void on_fatal(int signal, siginfo_t *info, void *ucontext);
 
 /* From here on a fault in this code comes to this code, wherever this handler was called from. Returns the mask that
@@ -318,7 +201,7 @@ static void record(int signal, siginfo_t *info, void *ucontext)
     limit_begin();
     const uint64_t mask = faults_catch();
     if (sigsetjmp(crash.next, 0) == 0) {
-        event_fill(signal, info, ucontext);
+        ep_linux_crash_event(&crash.event, signal, info, ucontext);
         if (ep_crash_begin(&crash.event)) {
             crash.step = 0;
             steps_run();
@@ -473,28 +356,4 @@ void ep_port_crash_threads(void (*fn)(uint32_t tid))
 {
     thread_fn = fn;
     (void)ep_linux_tasks(visit_thread);
-}
-
-/* JSON about the exception or the reason that ends the program; NULL: there is no such runtime. */
-static const char *runtime_text(void)
-{
-    static const char name[] = "g_CrashInfoBuffer";
-
-    if (!&DotNetRuntimeDebugHeader || memcmp(DotNetRuntimeDebugHeader.cookie, "DNDH", 4) != 0 ||
-        !DotNetRuntimeDebugHeader.globals)
-        return NULL;
-    const struct runtime_global *at = DotNetRuntimeDebugHeader.globals;
-    for (unsigned i = 0; i < GLOBALS_MOST && at[i].name; i++)
-        if (strncmp(at[i].name, name, sizeof name) == 0)
-            return at[i].address;
-    return NULL;
-}
-
-/* It is complete only if it ends in a brace. */
-const char *ep_port_crash_text(size_t *size)
-{
-    const char *text = runtime_text(), *end = text ? memchr(text, 0, INFO_BYTES) : NULL;
-
-    *size = end ? (size_t)(end - text) : 0;
-    return *size && text[*size - 1] == '}' ? text : NULL;
 }

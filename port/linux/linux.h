@@ -1,21 +1,10 @@
 /*
- * Private to port/linux: functions shared by its files.
- *
- *   sampler.c, thread_table.c, uncovered.c, cpu_clock.c      sampled and unsampled threads, their timers
- *   thread_start.c, *_wrap.c, task_scan.c                    finding threads
- *   stack_bounds.c, found_stacks.c                           their stacks
- *   own_signal.c, signal_calls.c, signal_blocked.c           edgeprof's signals, and the program's view of them
- *   own_threads.c, clone_<arch>.c, blocked.c                 edgeprof's own threads; blocked threads
- *   context_<arch>.c, modules.c, symbol.c, system.c          registers, modules, symbols, clocks, files of /proc
- *   ticks.c                                                  a cheap counter for durations
- *   sockets.c, store.c                                       sockets of the endpoints; the spool's files
- *   crash.c, crash_file.c                                    fatal signals, and the file of their record
- *   process_context.c, thread_context.c                      OpenTelemetry's contexts
- *   preload*.c                                               the preload library
+ * Private to port/linux: functions shared by its files. README.md lists them.
  */
 #ifndef EP_LINUX_H
 #define EP_LINUX_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -189,5 +178,8 @@ static inline uint64_t ep_linux_cpu_ns(uint32_t tid)
 /* The action to install where the program wants the default one of a signal; it returns NULL: the default one. NULL: no
  * crash is recorded. Context: any thread. */
 extern const struct sigaction *(*ep_linux_default)(int signal);
+
+/* Describes the crash (crash_event.c). ucontext is the kernel's argument to a handler. Context: crash. */
+void ep_linux_crash_event(struct ep_crash_event *event, int signal, const siginfo_t *info, const void *ucontext);
 
 #endif

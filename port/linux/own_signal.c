@@ -2,8 +2,7 @@
  * The program's view of edgeprof's signals; see own_signal.h.
  *
  *   ep_linux_signals_take     chooses the numbers and installs the handler
- *   ep_linux_signal_foreign   no tick: postpones it if the thread believes it blocked; else default action, or the
- *                             program's handler
+ *   ep_linux_signal_foreign   no tick: see signal_foreign.c
  *   ep_linux_signals_named    gives a number back to the program; ticks move to the next number
  *
  * The last number is never given back: a program that uses all of them shares it with edgeprof and cannot block it.
@@ -11,11 +10,9 @@
 #include "own_signal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <edgeprof/options.h>
@@ -26,20 +23,13 @@
 #define NUMBERS 4
 
 #define BIT(signal) (1ull << ((signal)-1))
-#define TO_PROCESS  2u /* PIDFD_SIGNAL_THREAD_GROUP */
 #define LOOKS       16
 #define FAULTS      (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE) | BIT(SIGTRAP))
-
-struct disposition {
-    uintptr_t handler; /* SIG_DFL, SIG_IGN or a function */
-    int flags;
-    uint64_t mask;
-};
 
 /* Two copies, so that a handler can read one while a thread writes the other. */
 struct view {
     atomic_uint turn;
-    struct disposition at[2];
+    struct ep_linux_disposition at[2];
     uintptr_t installed; /* the handler in the kernel: a sanitizer may install its own in front */
 };
 
@@ -126,9 +116,9 @@ static struct view *view_of(int signal)
     return &own.view[signal - FIRST];
 }
 
-static struct disposition view_read(const struct view *view)
+static struct ep_linux_disposition view_read(const struct view *view)
 {
-    struct disposition seen;
+    struct ep_linux_disposition seen;
     unsigned turn, look = 0;
 
     do {
@@ -139,7 +129,7 @@ static struct disposition view_read(const struct view *view)
     return seen;
 }
 
-static void view_write(struct view *view, const struct disposition *seen)
+static void view_write(struct view *view, const struct ep_linux_disposition *seen)
 {
     unsigned turn = atomic_load(&view->turn) + 1;
 
@@ -164,7 +154,7 @@ static void write_end(uint64_t mask)
     (void)ep_linux_mask_raw(SIG_SETMASK, mask);
 }
 
-static void action_for_program(const struct disposition *seen, struct sigaction *action)
+static void action_for_program(const struct ep_linux_disposition *seen, struct sigaction *action)
 {
     memset(action, 0, sizeof *action);
     memcpy(&action->sa_handler, &seen->handler, sizeof seen->handler);
@@ -175,7 +165,7 @@ static void action_for_program(const struct disposition *seen, struct sigaction 
 /* The action for the kernel: our handler, with the program's flags and mask if the program has a handler. Without
  * one, other signals wait until a tick is over: another profiler's signal that comes at the same moment must not
  * interrupt our handler. */
-static void action_for_kernel(const struct disposition *seen, struct sigaction *action)
+static void action_for_kernel(const struct ep_linux_disposition *seen, struct sigaction *action)
 {
     bool handler = seen->handler != (uintptr_t)SIG_DFL && seen->handler != (uintptr_t)SIG_IGN;
 
@@ -185,18 +175,17 @@ static void action_for_kernel(const struct disposition *seen, struct sigaction *
     ep_linux_set_change(&action->sa_mask, 0, handler ? seen->mask & ~ep_linux_signals_ours() : ~FAULTS);
 }
 
-static struct disposition disposition_of(const struct sigaction *action)
+static struct ep_linux_disposition disposition_of(const struct sigaction *action)
 {
-    struct disposition asked = {.flags = action->sa_flags, .mask = ep_linux_set_bits(&action->sa_mask)};
+    struct ep_linux_disposition asked = {.flags = action->sa_flags, .mask = ep_linux_set_bits(&action->sa_mask)};
 
     memcpy(&asked.handler, &action->sa_handler, sizeof asked.handler);
     asked.mask &= ~(BIT(SIGKILL) | BIT(SIGSTOP));
     return asked;
 }
 
-/* Gives back the numbers in `bits`, but never the last one. A child of vfork() shares this memory, but not the
- * timers. */
-static void numbers_release(uint64_t bits)
+/* A child of vfork() shares this memory, but not the timers. */
+void ep_linux_signals_release(uint64_t bits)
 {
     uint64_t had = atomic_load(&own.ours), left;
 
@@ -217,12 +206,12 @@ int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct si
 {
     if (action && action->sa_sigaction != ep_linux_on_signal && action->sa_handler != SIG_DFL &&
         action->sa_handler != SIG_IGN)
-        numbers_release(BIT(signal));
+        ep_linux_signals_release(BIT(signal));
     /* Our own handler is being installed, or this is a child of vfork() with a table of its own. */
     if (action && (action->sa_sigaction == ep_linux_on_signal || getpid() != own.pid))
         return real(signal, action, old);
     uint64_t mask = write_begin();
-    struct disposition before = view_read(view_of(signal)), asked;
+    struct ep_linux_disposition before = view_read(view_of(signal)), asked;
     struct sigaction wanted;
     int error = 0;
     if (action) {
@@ -237,107 +226,36 @@ int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct si
     return error;
 }
 
-/* ---- signals that are no ticks ---- */
-
-/* Repeats a signal sent by kill(). The kernel permits that only to the thread with the target's id: for the process,
- * to the main thread; since Linux 6.9 to any thread, by a descriptor of itself. */
-static bool repeat_by_descriptor(int signal, siginfo_t *info)
+struct ep_linux_disposition ep_linux_signal_seen(int signal)
 {
-    int fd = (int)syscall(SYS_pidfd_open, syscall(SYS_gettid), O_EXCL); /* PIDFD_THREAD */
-    bool sent = fd >= 0 && syscall(SYS_pidfd_send_signal, fd, signal, info, TO_PROCESS) == 0;
-
-    if (fd >= 0)
-        (void)syscall(SYS_close, fd);
-    return sent;
+    return view_read(view_of(signal));
 }
 
-/* Queues a received signal again: for this thread if it was sent to a thread, else for the process. Before Linux 6.9
- * another process' kill() may then look like its sigqueue(). */
-static void signal_requeue(int signal, siginfo_t *info, bool here)
+void ep_linux_signal_reset(int signal)
 {
-    pid_t pid = getpid();
-
-    if (here || info->si_code == SI_TKILL) {
-        (void)syscall(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), signal, info);
-        return;
-    }
-    if (syscall(SYS_rt_sigqueueinfo, pid, signal, info) == 0 || repeat_by_descriptor(signal, info))
-        return;
-    if (info->si_code == SI_USER && info->si_pid == pid && kill(pid, signal) == 0)
-        return;
-    info->si_code = SI_QUEUE;
-    (void)syscall(SYS_rt_sigqueueinfo, pid, signal, info);
-}
-
-/* The thread believes the number to be blocked, so this really blocks it, in the mask restored when the handler
- * returns, and queues the signal again. False: the number is still ours. */
-static bool signal_postpone(int signal, siginfo_t *info, void *ucontext)
-{
-    ucontext_t *interrupted = ucontext;
-
-    numbers_release(BIT(signal));
-    if (ep_linux_signals_ours() & BIT(signal))
-        return false;
-    ep_linux_believe(ep_linux_believed() & ~BIT(signal));
-    ep_linux_set_change(&interrupted->uc_sigmask, 0, BIT(signal));
-    signal_requeue(signal, info, false);
-    return true;
-}
-
-/* Ends the process by this signal, as the kernel would. Only the init process of a container survives that. */
-static void default_action(int signal, siginfo_t *info)
-{
-    struct sigaction action = {.sa_handler = SIG_DFL};
-
-    (void)atomic_fetch_and(&own.handled, ~BIT(signal));
-    (void)sigaction(signal, &action, NULL);
-    signal_requeue(signal, info, true);
-    (void)ep_linux_mask_raw(SIG_UNBLOCK, BIT(signal));
-    (void)atomic_fetch_or(&own.handled, BIT(signal));
-    const struct disposition none = {.handler = (uintptr_t)SIG_DFL};
-    action_for_kernel(&none, &action);
-    (void)sigaction(signal, &action, NULL);
-}
-
-static void handler_reset(int signal)
-{
-    const struct disposition none = {.handler = (uintptr_t)SIG_DFL};
+    const struct ep_linux_disposition none = {.handler = (uintptr_t)SIG_DFL};
     uint64_t mask = write_begin();
 
     view_write(view_of(signal), &none);
     write_end(mask);
 }
 
-static void call_handler(uintptr_t handler, int flags, int signal, siginfo_t *info, void *ucontext)
+void ep_linux_signal_let_go(int signal)
 {
-    void (*full)(int, siginfo_t *, void *);
-    void (*plain)(int);
+    const struct sigaction action = {.sa_handler = SIG_DFL};
 
-    memcpy(&full, &handler, sizeof full);
-    memcpy(&plain, &handler, sizeof plain);
-    if (flags & SA_SIGINFO)
-        full(signal, info, ucontext);
-    else
-        plain(signal);
+    (void)atomic_fetch_and(&own.handled, ~BIT(signal));
+    (void)sigaction(signal, &action, NULL);
 }
 
-void ep_linux_signal_foreign(int signal, siginfo_t *info, void *ucontext)
+void ep_linux_signal_take_back(int signal)
 {
-    int kept = errno;
-    bool waits = (ep_linux_believed() & BIT(signal)) != 0;
+    const struct ep_linux_disposition none = {.handler = (uintptr_t)SIG_DFL};
+    struct sigaction action;
 
-    if (waits && signal_postpone(signal, info, ucontext)) {
-        errno = kept;
-        return;
-    }
-    struct disposition seen = view_read(view_of(signal));
-    if (seen.handler == (uintptr_t)SIG_DFL && !waits)
-        default_action(signal, info);
-    if (seen.flags & (int)SA_RESETHAND && seen.handler != (uintptr_t)SIG_IGN)
-        handler_reset(signal);
-    errno = kept;
-    if (seen.handler != (uintptr_t)SIG_DFL && seen.handler != (uintptr_t)SIG_IGN)
-        call_handler(seen.handler, seen.flags, signal, info, ucontext);
+    (void)atomic_fetch_or(&own.handled, BIT(signal));
+    action_for_kernel(&none, &action);
+    (void)sigaction(signal, &action, NULL);
 }
 
 /* ---- sets from the program ---- */
@@ -347,7 +265,7 @@ uint64_t ep_linux_signals_named(uint64_t bits)
     uint64_t ours = ep_linux_signals_ours(), part = bits & ours;
 
     if (part)
-        numbers_release(2 * __builtin_popcountll(part) > __builtin_popcountll(ours) ? ours & ~part : part);
+        ep_linux_signals_release(2 * __builtin_popcountll(part) > __builtin_popcountll(ours) ? ours & ~part : part);
     ours = ep_linux_signals_ours();
     uint64_t late = ep_linux_believed() & ~ours;
     if (late) {
@@ -380,7 +298,7 @@ static uintptr_t handler_installed(int signal)
 static bool number_take(int signal, bool wanted)
 {
     struct view *view = view_of(signal);
-    struct disposition before = {.handler = handler_installed(signal)};
+    struct ep_linux_disposition before = {.handler = handler_installed(signal)};
     struct sigaction action;
 
     if (view->installed && before.handler == view->installed)
@@ -422,7 +340,7 @@ void ep_linux_signals_forked(void)
 
     atomic_store(&own.ours, 0);
     for (int signal; (signal = lowest(handled)) != 0; handled &= ~BIT(signal)) {
-        struct disposition seen = view_read(view_of(signal));
+        struct ep_linux_disposition seen = view_read(view_of(signal));
         action_for_program(&seen, &action);
         (void)sigaction(signal, &action, NULL);
         view_of(signal)->installed = 0;

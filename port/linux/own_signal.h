@@ -104,6 +104,26 @@ void ep_linux_signals_born(void);
  * Returns our remaining numbers. Context: any thread. */
 uint64_t ep_linux_signals_named(uint64_t bits);
 
+/* What the program wants a signal to do. */
+struct ep_linux_disposition {
+    uintptr_t handler; /* SIG_DFL, SIG_IGN or a function */
+    int flags;
+    uint64_t mask;
+};
+
+/* What the program wants, of a number that ep_linux_signals_handled() has; sets it to the default action.
+ * Async-signal-safe. Context: any thread. */
+struct ep_linux_disposition ep_linux_signal_seen(int signal);
+void ep_linux_signal_reset(int signal);
+
+/* Gives back the numbers in `bits`, but never the last one. Async-signal-safe. Context: any thread. */
+void ep_linux_signals_release(uint64_t bits);
+
+/* Gives the number the default action, in the kernel, until ep_linux_signal_take_back(). Async-signal-safe.
+ * Context: any thread. */
+void ep_linux_signal_let_go(int signal);
+void ep_linux_signal_take_back(int signal);
+
 /* sigaction() for a number that ep_linux_signals_handled() has. Context: any thread. */
 int ep_linux_signal_view(ep_linux_action_call *real, int signal, const struct sigaction *action, struct sigaction *old);
 

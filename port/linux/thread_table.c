@@ -14,7 +14,7 @@
 /* A thread with this much CPU time without ticks may block the signal, or run only between ticks. */
 #define MISSED_PERIODS 8u
 #define MISSED_NS      20000000u
-/* Ticks that come by chance are behind by at most so many (kernel_tick() in sampler.c: 10 standard deviations). */
+/* Ticks that come by chance are behind by at most so many (kernel_tick() in tick_handler.c: 10 standard deviations). */
 #define MISSED_TICKS 16u
 
 struct ep_linux_slot *ep_linux_slots;

@@ -29,7 +29,7 @@ struct ep_linux_slot {
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
     atomic_int timer;            /* EP_LINUX_BY_PERF: the event's descriptor */
     atomic_bool seen;
-    atomic_uchar perf_part; /* the period of its perf event, see perf_period() in sampler.c */
+    atomic_uchar perf_part; /* the period of its perf event, see perf_period() in tick_handler.c */
     atomic_uchar clock;
 };
 

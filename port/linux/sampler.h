@@ -1,0 +1,34 @@
+/* What the files of sampling share: sampler.c, tick_handler.c, thread_scan.c, sampling_fork.c. */
+#ifndef EP_LINUX_SAMPLER_H
+#define EP_LINUX_SAMPLER_H
+
+#include "linux.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The owner of the tick that starts the profiler in a forked child: no slot. */
+#define EP_LINUX_FORK_OWNER (EP_MAX_THREADS << 8 | 1u)
+
+/* True if threads may be armed. Context: signal. */
+bool ep_linux_samples(void);
+/* The period of sampling. Context: any thread. */
+uint32_t ep_linux_period_ns(void);
+
+/* Stops sampling in a forked child, where the timers are gone. True: it was not stopped. Context: init. */
+bool ep_linux_sampling_forked(void);
+/* From here on forks are prepared. Returns 0 or a negative errno value. Context: init. */
+int ep_linux_fork_watch(void);
+
+/* Stores the bounds of the calling thread's stack. Context: any thread. */
+void ep_linux_here_begins(struct ep_linux_bounds bounds);
+/* The calling thread is a forked child, with another id. Context: init. */
+void ep_linux_here_forked(void);
+
+/* The calling thread's id. Context: signal. */
+static inline uint32_t ep_linux_tid(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+#endif
