@@ -54,7 +54,7 @@ def pytest_terminal_summary(terminalreporter):
             row = files[report.nodeid.split("::")[0]]
             row[0] += bool(word)
             row[1] += word in ("failed", "error")
-            row[2] += report.duration
+            row[2] += getattr(report, "duration", 0)  # a file that cannot be imported has none
     for name, (tests, bad, seconds) in sorted(files.items()):
         claim = ast.get_docstring(ast.parse((terminalreporter.config.rootpath / name).read_text())).splitlines()[0]
         terminalreporter.write_line(f"{'FAILED' if bad else 'ok':6} {name.removesuffix('_test.py'):18} {tests:4} tests {seconds:6.1f} s  {claim}")

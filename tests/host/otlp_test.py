@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 import proto
 from generate import mutations

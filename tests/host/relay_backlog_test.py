@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 from backends import Collector, Grpc, Parca, Pyroscope
 from harness import wait_until

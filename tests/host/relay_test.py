@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 from harness import wait_until
 from proto import decode

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 from harness import Server, wait_until
 from otlp_test import PROTO, binary, named, one
