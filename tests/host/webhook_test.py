@@ -103,7 +103,7 @@ def test_retries_are_bounded(serve):
     push(server, 2)
     assert wait_until(lambda: counts(server)["sent"] == 1), "the next one is told again"
     lines = [line for line in server.stderr().splitlines() if "webhook" in line]
-    assert len(lines) == 2 and "is not told of incidents: " in lines[0] and "503" in lines[0] and lines[1].endswith("is told of incidents again"), lines
+    assert len(lines) == 2 and "does not receive incidents: " in lines[0] and "503" in lines[0] and lines[1].endswith("receives incidents again"), lines
     assert SECRET not in server.stderr(), "the URL may be a secret"
 
 
@@ -115,7 +115,7 @@ def test_refused(serve):
         assert wait_until(lambda: counts(server)["failed"] == incident), "failed"
     assert len(ear.heard) == 2, "no retry: the next answer would be the same"
     lines = [line for line in server.stderr().splitlines() if "webhook" in line]
-    assert len(lines) == 1 and lines[0].endswith("is not told of incidents: status 404"), f"one line for both: {lines}"
+    assert len(lines) == 1 and lines[0].endswith("does not receive incidents: status 404"), f"one line for both: {lines}"
     assert SECRET not in server.stderr(), "the answer may repeat the URL"
 
 
@@ -127,7 +127,7 @@ def test_password(start_server, folder):
         push(server, 1)
         assert wait_until(lambda: "webhook" in server.stderr()), "said"
     line = next(line for line in server.stderr().splitlines() if "webhook" in line)
-    assert f"webhook: 127.0.0.1:{port} is not told of incidents: " in line and "status" not in line, line
+    assert f"webhook: 127.0.0.1:{port} does not receive incidents: " in line and "status" not in line, line
 
 
 def test_rate(serve):

@@ -102,11 +102,11 @@ static bool is_worth_a_retry(long status)
 static void report(struct et_webhook *webhook, const struct et_relay_reply *reply, bool sent)
 {
     if (!sent && !webhook->failing && reply->status) {
-        et_error("webhook: %s is not told of incidents: status %ld", webhook->to, reply->status);
+        et_error("webhook: %s does not receive incidents: status %ld", webhook->to, reply->status);
     } else if (!sent && !webhook->failing) {
-        et_error("webhook: %s is not told of incidents: %s", webhook->to, reply->words.data);
+        et_error("webhook: %s does not receive incidents: %s", webhook->to, reply->words.data);
     } else if (sent && webhook->failing) {
-        et_error("webhook: %s is told of incidents again", webhook->to);
+        et_error("webhook: %s receives incidents again", webhook->to);
     }
     webhook->failing = !sent;
 }
