@@ -147,8 +147,8 @@ void ep_hook_cost(uint64_t from, unsigned calls);
 
 /* ---- async parents: the methods that wait for a continuation (core/sample/awaited.c) ---- */
 
-/* A walk through the frames of the calling thread, from a hook's context towards the root. The profiler is held from a
- * successful begin to the end. */
+/* A walk through the frames of the calling thread, from a hook's registers towards the root. The profiler is held from
+ * a successful begin to the end. */
 struct ep_hook_walk {
     struct ep_caller at;
     unsigned depth; /* its place in the recorded stack, 0: the leaf */
