@@ -1,13 +1,14 @@
 /*
  * See reader.h.
  *
- *   et_reader_open   give_order(open) -> ask(facts) -> ask(open)
+ *   et_reader_open   et_reader_order(open) -> ask(facts) -> ask(open)
  *   et_reader_names  ask(names) -> receive, check
- *   an error         give_up -> give_order(end) -> judge -> note
+ *   an error         give_up -> et_reader_order(end) -> judge -> note
  */
 #include "tools/symbols/reader.h"
 #include "tools/symbols/answer.h"
 #include "tools/symbols/reader_known.h"
+#include "tools/symbols/reader_messages.h"
 #include "tools/symbols/reader_process.h"
 
 #include <errno.h>
@@ -22,8 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* SLICE_MS: how often a wait looks whether it is to end. */
-enum { LINES_MOST = 200, SLICE_MS = 100, FACTS_SECONDS = 60, WAIT_SECONDS = 600, HIDDEN_MEMORY = 4 << 20 };
+enum { LINES_MOST = 200, FACTS_SECONDS = 60, WAIT_SECONDS = 600, HIDDEN_MEMORY = 4 << 20 };
 
 struct et_reader {
     char *path;
@@ -33,79 +33,6 @@ struct et_reader {
     struct et_file_identity identity;
     bool answered; /* an address */
 };
-
-/* ---- the process that opens files ---- */
-
-static int orders = -1;
-static pthread_mutex_t orders_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool ended; /* and reported */
-
-bool et_reader_runs(void)
-{
-    return orders >= 0;
-}
-
-int et_reader_start(bool confined)
-{
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return -errno;
-    }
-    pid_t process = fork();
-    if (process == 0) {
-        close(ends[0]);
-        et_reader_process(ends[1], confined);
-    }
-    int err = process < 0 ? -errno : 0;
-    close(ends[1]);
-    if (err) {
-        close(ends[0]);
-        return err;
-    }
-    orders = ends[0];
-    return 0;
-}
-
-/* The answer, and its descriptor or -1. False: there is none. */
-static bool receive_done(struct et_order_done *done, int *fd)
-{
-    union {
-        struct cmsghdr header; /* alignment */
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {.iov_base = done, .iov_len = sizeof *done};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t got;
-    do {
-        got = recvmsg(orders, &message, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
-    struct cmsghdr *header = got == sizeof *done ? CMSG_FIRSTHDR(&message) : NULL;
-    *fd = -1;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        memcpy(fd, CMSG_DATA(header), sizeof *fd);
-    }
-    return got == sizeof *done;
-}
-
-/* *fd: -1 if there is none. */
-static struct et_order_done give_order(const struct et_order *order, int *fd)
-{
-    struct et_order_done done = {0};
-    size_t size = offsetof(struct et_order, path) + strlen(order->path) + 1;
-    pthread_mutex_lock(&orders_lock);
-    bool answered = send(orders, order, size, MSG_NOSIGNAL) == (ssize_t)size && receive_done(&done, fd);
-    if (!answered) {
-        done = (struct et_order_done){.error = -EPIPE};
-        *fd = -1;
-    }
-    if (!answered && !ended) {
-        et_error("symbols: the process that opens symbol files has ended; restart the server");
-        ended = true;
-    }
-    pthread_mutex_unlock(&orders_lock);
-    return done;
-}
 
 /* ---- ends of processes ---- */
 
@@ -143,7 +70,7 @@ static int end_process(struct et_reader *reader)
     int fd = -1, status = 0;
     if (reader->socket >= 0) {
         close(reader->socket);
-        status = give_order(&order, &fd).status;
+        status = et_reader_order(&order, &fd).status;
     }
     if (fd >= 0) {
         close(fd);
@@ -178,67 +105,15 @@ static int give_up(struct et_reader *reader, int err)
 
 /* ---- questions ---- */
 
-struct waiting {
-    int socket;
-    int64_t until_ns;
-    const atomic_bool *stopping; /* NULL: nothing ends it */
-};
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int receive_all(const struct waiting *waiting, void *bytes, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        struct pollfd ready = {.fd = waiting->socket, .events = POLLIN};
-        int events = poll(&ready, 1, SLICE_MS);
-        if (waiting->stopping && *waiting->stopping) {
-            return -ECANCELED;
-        }
-        if (monotonic_ns() > waiting->until_ns) {
-            return -ETIMEDOUT;
-        }
-        ssize_t more = events > 0 ? recv(waiting->socket, (char *)bytes + got, size - got, 0) : 0;
-        if (events > 0 && (more == 0 || (more < 0 && errno != EINTR))) {
-            return -EPIPE;
-        }
-        got += more > 0 ? (size_t)more : 0;
-    }
-    return 0;
-}
-
-static int send_question(const struct et_reader *reader, const struct et_question *question)
-{
-    for (size_t sent = 0; sent < sizeof *question;) {
-        ssize_t more = send(reader->socket, (const char *)question + sent, sizeof *question - sent,
-                            MSG_NOSIGNAL | MSG_DONTWAIT); /* it has no other question, so there is room */
-        if (more < 0 && errno != EINTR) {
-            return -EPIPE;
-        }
-        sent += more > 0 ? (size_t)more : 0;
-    }
-    return 0;
-}
-
-static struct waiting wait_at_most(const struct et_reader *reader, int seconds, const atomic_bool *stopping)
-{
-    return (struct waiting){
-        .socket = reader->socket, .until_ns = monotonic_ns() + (int64_t)seconds * 1000000000, .stopping = stopping};
-}
-
 /* Asks for an answer of a fixed size. */
 static int ask(struct et_reader *reader, enum et_question_kind kind, void *answer, size_t size, int seconds,
                const atomic_bool *stopping)
 {
     struct et_question *question = et_alloc(1, sizeof *question);
-    const struct waiting waiting = wait_at_most(reader, seconds, stopping);
+    const struct et_reader_waiting waiting = et_reader_wait(reader->socket, seconds, stopping);
     question->kind = kind;
-    int err = send_question(reader, question);
-    err = err ? err : receive_all(&waiting, answer, size);
+    int err = et_reader_send(reader->socket, question);
+    err = err ? err : et_reader_receive(&waiting, answer, size);
     free(question);
     return err;
 }
@@ -288,10 +163,10 @@ static int open_there(struct et_reader *reader, const char *path, struct et_symf
         return size ? -ENAMETOOLONG : -ENOENT;
     }
     memcpy(order.path, path, size + 1);
-    struct et_order_done done = give_order(&order, &reader->socket);
+    struct et_order_done done = et_reader_order(&order, &reader->socket);
     if (!done.error && reader->socket < 0) { /* its descriptor did not arrive */
         int none;
-        give_order(&(struct et_order){.kind = ET_ORDER_END, .process = done.process}, &none);
+        et_reader_order(&(struct et_order){.kind = ET_ORDER_END, .process = done.process}, &none);
     }
     if (done.error || reader->socket < 0) {
         return done.error == -ENOEXEC ? -EINVAL : done.error ? done.error : -EPIPE;
@@ -427,15 +302,15 @@ uint64_t et_reader_memory(const struct et_reader *reader)
 
 /* ---- names ---- */
 
-static int receive_answer(const struct waiting *waiting, uint64_t address, struct et_resolved *out)
+static int receive_answer(const struct et_reader_waiting *waiting, uint64_t address, struct et_resolved *out)
 {
     uint32_t size;
-    int err = receive_all(waiting, &size, sizeof size);
+    int err = et_reader_receive(waiting, &size, sizeof size);
     if (err || size > ET_ANSWER_MOST) {
         return err ? err : -EPROTO;
     }
     uint8_t *bytes = et_alloc(size, 1);
-    err = receive_all(waiting, bytes, size);
+    err = et_reader_receive(waiting, bytes, size);
     if (!err && !et_answer_read(bytes, size, address, out)) {
         err = -EPROTO;
     }
@@ -463,7 +338,7 @@ static int ask_names(const struct et_reader *reader, const char *module, const u
     question->count = (uint32_t)count;
     memcpy(question->addresses, addresses, count * sizeof *addresses);
     snprintf(question->module, sizeof question->module, "%s", module);
-    int err = send_question(reader, question);
+    int err = et_reader_send(reader->socket, question);
     free(question);
     return err;
 }
@@ -478,7 +353,7 @@ int et_reader_names(struct et_reader *reader, const char *module, const uint64_t
     }
     for (size_t i = 0; i < count && !err; i++) {
         size_t batch = count - i < ET_ADDRESSES_MOST ? count - i : ET_ADDRESSES_MOST;
-        const struct waiting waiting = wait_at_most(reader, WAIT_SECONDS, stopping);
+        const struct et_reader_waiting waiting = et_reader_wait(reader->socket, WAIT_SECONDS, stopping);
         struct et_resolved resolved = {0};
         err = i % ET_ADDRESSES_MOST == 0 ? ask_names(reader, module, addresses + i, batch) : 0;
         err = err ? err : receive_answer(&waiting, addresses[i], &resolved);
