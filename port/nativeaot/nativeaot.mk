@@ -234,7 +234,7 @@ test-build-lock:
 	    flock -n $(NA_BUILD)/.lock true; free=$$?; kill $$(cat $(NA_BUILD)/.left); rm -f $(NA_BUILD)/.left; \
 	    [ $$free = 0 ] || { echo "$@: what was left running has the lock" >&2; exit 1; }
 
-NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-package test-nativeaot-run \
+NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-workload test-nativeaot-imports \
     test-nativeaot-kinds test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
     test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
@@ -268,9 +268,6 @@ BENCHES += bench-nativeaot-tags
 test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 	@tests/dotnet/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
 	@tests/dotnet/lifecycle.sh --jit $(NA_BUILD)/Programs/bin/Release/net9.0/$(NA_RID)/Programs.dll $(NA_BUILD)/lifecycle-jit
-
-test-nativeaot-package: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/dotnet/package.sh $(NA_NUPKG) $(BUILD)/edgeprof $(NA_BUILD)/package
 
 test-nativeaot-packages: nuget
 	@tests/dotnet/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
