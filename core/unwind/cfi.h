@@ -48,7 +48,7 @@ int ep_exidx_find(const struct ep_module *module, const struct ep_cfi_registers 
 int ep_cfi_find(const struct ep_module *module, const struct ep_cfi_registers *registers, uintptr_t pc,
                 struct ep_cfi_row *row);
 
-/* Whether a function of .eh_frame starts at pc, by its index alone. Context: signal. */
+/* Returns true if a function of .eh_frame starts at pc, by its index alone. Context: signal. */
 bool ep_cfi_starts(const struct ep_module *module, uintptr_t pc);
 
 #endif

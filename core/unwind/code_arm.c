@@ -150,7 +150,7 @@ static struct ep_arm_effect thumb_branch(uintptr_t at, uint32_t code)
     return effect(code & 0x4000 ? EP_ARM_CALL : EP_ARM_OTHER, 0);
 }
 
-/* Whether a register is one of those that are followed. */
+/* Returns true if a register is one of those that are followed. */
 static bool matters(unsigned reg)
 {
     return reg == FP || reg == BASE || reg == LR || reg == PC;
@@ -467,7 +467,7 @@ static bool leaves(const struct line *line, const struct ep_arm_effect *e, const
     return row && (line->lr_popped || !line->moved) && (e->target < row->start || e->target >= row->end);
 }
 
-/* Whether execution comes to pc straight from a pop of lr: what is left is to jump to another function. */
+/* Returns true if execution comes to pc straight from a pop of lr: only a jump to another function remains. */
 static bool has_popped_lr(const struct ep_module *module, uintptr_t pc, bool thumb)
 {
     uintptr_t known = pc > module->start ? pc - module->start : 0;
@@ -535,7 +535,7 @@ static bool has_code(const struct ep_module *module, uintptr_t at, const void *c
     return module->end - at >= size && memcmp((const void *)at, code, size) == 0;
 }
 
-/* Whether code leads from `at` to a return address, and calls nothing before. */
+/* Returns true if code leads from `at` to a return address, and calls nothing before. */
 static bool is_first_call(uintptr_t at, uintptr_t pc, bool thumb)
 {
     struct ep_arm_effect e = {0};

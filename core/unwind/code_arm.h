@@ -58,15 +58,15 @@ bool ep_arm_epilogue(const struct ep_module *module, uintptr_t pc, bool thumb, c
  * no frame, or not all of it. Context: signal. */
 int ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, struct ep_cfi_rules *rules);
 
-/* Whether execution comes from pc straight to a call: then the frame is complete. Context: signal. */
+/* Returns true if execution comes from pc straight to a call: then the frame is complete. Context: signal. */
 bool ep_arm_will_call(const struct ep_module *module, uintptr_t pc, bool thumb);
 
-/* Whether nothing called the code at a return address without tables: a C library's _start, which begins by clearing fp
- * and lr, or its clone(), where the call of a thread's function is followed by exit. Context: signal. */
+/* Returns true if nothing called the code at a return address without tables: a C library's _start, which begins by
+ * clearing fp and lr, or its clone(), where the call of a thread's function is followed by exit. Context: signal. */
 bool ep_arm_is_start(const struct ep_module *module, uintptr_t pc, bool thumb);
 
-/* Whether the instruction before pc is a call: else pc is no return address. thumb: which state it is in. Context:
- * signal. */
+/* Returns true if the instruction before pc is a call: else pc is no return address. thumb: which state it is in.
+ * Context: signal. */
 bool ep_arm_follows_call(const struct ep_module *module, uintptr_t pc, bool *thumb);
 
 #endif

@@ -229,7 +229,7 @@ static bool restores_lr(uint32_t code)
            (code & 0xffc003ff) == 0xf94003fe || (code & 0xffe00fff) == 0xf84007fe;
 }
 
-/* Whether sp becomes another stack's: mov, or add or sub with an immediate, from neither sp nor x29. */
+/* Returns true if sp becomes another stack's: mov, or add or sub with an immediate, from neither sp nor x29. */
 static bool switches_stack(uint32_t code)
 {
     uint32_t from = code >> 5 & 31;

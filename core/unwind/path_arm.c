@@ -153,7 +153,7 @@ static void keep(const struct way *way, struct ways *ways, uintptr_t target)
     ways->kept[ways->count++].at = target;
 }
 
-/* Whether an instruction's effect depends on where sp is. */
+/* Returns true if an instruction's effect depends on where sp is. */
 static bool needs_sp(const struct ep_arm_effect *e)
 {
     return e->kind == EP_ARM_PUSH || e->kind == EP_ARM_POP || e->kind == EP_ARM_SET_FP || e->kind == EP_ARM_SET_BASE;

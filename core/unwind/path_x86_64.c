@@ -95,7 +95,7 @@ static void keep(const struct way *way, struct ways *ways, uintptr_t target)
     ways->kept[ways->count++].at = (const uint8_t *)target;
 }
 
-/* Whether the instruction before `at`, a jump to where a register says, adds to a register: a jump table's. */
+/* Returns true if the instruction before `at`, a jump to where a register says, adds to a register: a jump table's. */
 static bool is_table_jump(const struct ep_module *module, const uint8_t *at)
 {
     return (uintptr_t)at - module->start >= 8 && (at[-3] & 0xf8) == 0x48 && (at[-2] == 0x01 || at[-2] == 0x03) &&
@@ -194,7 +194,7 @@ static bool slot(const struct loaded *loaded, int32_t cfa, uint8_t *found)
     return words >= 0 && words <= UINT8_MAX;
 }
 
-/* Whether the return that the way has come to is this function's own. */
+/* Returns true if the return at the end of the path is the function's own. */
 static bool is_own_return(const struct way *way)
 {
     if (!way->called || (way->fp.done && way->offset + WORD - way->fp.offset == FP_SLOT * WORD))

@@ -61,20 +61,19 @@ static inline uintptr_t ep_rule_bucket(uintptr_t pc)
     return (EP_RULE_NARROW ? mixed / 2 : mixed) % EP_RULE_BUCKETS; /* return addresses - 1 of Thumb code are odd */
 }
 
-/* Whether a word has room for the pc. Others no user program has. */
+/* Returns true if a word has room for the pc. Every user-space pc fits. */
 static inline bool ep_rule_has_place(uintptr_t pc)
 {
     return EP_RULE_NARROW ? pc != 0 : pc - EP_RULE_BUCKETS < EP_RULE_PC_END - 2 * EP_RULE_BUCKETS;
 }
 
-/* Whether to look for a pc's word; a word that is found has its place. Where keys are inverted a 0 is to be told apart.
- */
+/* Returns true if the cache may have a word of the pc. With inverted keys this also excludes the empty word, 0. */
 static inline bool ep_rule_may_be(uintptr_t pc)
 {
     return EP_RULE_INVERTED ? (uint64_t)pc >> (64 - EP_RULE_PC_SHIFT) == 0 : ep_rule_has_place(pc);
 }
 
-/* What makes fields the word of a pc, and fields of the pc's word. */
+/* Returns the bits that turn fields into the word of a pc, and that word back into fields. */
 static inline uint64_t ep_rule_key(uintptr_t pc)
 {
     uint64_t key = (uint64_t)pc << EP_RULE_PC_SHIFT;
@@ -82,7 +81,7 @@ static inline uint64_t ep_rule_key(uintptr_t pc)
     return EP_RULE_INVERTED ? ~key : key;
 }
 
-/* Of a word that was read from the pc's bucket; the pc has a place. */
+/* Returns true if a word from the pc's bucket belongs to the pc, which has a place. */
 static inline bool ep_rule_is_for(uint64_t word, uintptr_t pc)
 {
     return (word ^ ep_rule_key(pc)) >> EP_RULE_FIELDS == 0;
@@ -155,7 +154,8 @@ static inline uint64_t ep_rule_likely(_Atomic uint64_t *rules, uintptr_t pc)
                                ep_rule_least(ep_rule_word(rules, pc, 2) ^ key, ep_rule_word(rules, pc, 3) ^ key));
 }
 
-/* Whether the word is the pc's and the rule a plain one. The pc has a place or is one less than a code address. */
+/* Returns true if the word is the pc's and the rule a plain one. The pc has a place or is one less than a code address.
+ */
 static inline bool ep_rule_is_plain(uint64_t word, uintptr_t pc)
 {
     uintptr_t fields = ep_rule_fields(word, pc);

@@ -94,7 +94,7 @@ static bool needs_sp(struct ep_rule rule)
            rule.kind == EP_RULE_RECORD;
 }
 
-/* Whether a return address that was only guessed lies in code that can be walked on from. */
+/* Returns true if a guessed return address lies in code from which the walk can continue. */
 static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
 {
     struct ep_stack unused = {0};

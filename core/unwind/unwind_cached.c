@@ -54,7 +54,7 @@ static inline bool step_to(struct registers *at, uintptr_t end, uintptr_t rule, 
     return true;
 }
 
-/* Whether fp points to a whole record. */
+/* Returns true if fp points to a whole record. */
 static inline bool has_record(const struct registers *at, uintptr_t end, uintptr_t offset)
 {
     return (at->fp >= at->sp) & (at->fp <= end - offset) && at->fp % WORD == 0;

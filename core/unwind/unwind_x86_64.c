@@ -137,7 +137,7 @@ static bool is_return(const struct line *line)
     return (left >= 1 && (b[0] == 0xc3 || b[0] == 0xc2)) || (left >= 2 && b[0] == 0xf3 && b[1] == 0xc3);
 }
 
-/* Whether a jump out of the function to pc can be a call in disguise: at pc nothing but the return address is on the
+/* Returns true if a jump out of the function to pc can be a call in disguise: at pc only the return address is on the
  * stack. Code without tables is never part of a function that has some. */
 static bool is_entry(const struct ep_module *module, uintptr_t pc)
 {

@@ -75,13 +75,14 @@ struct ep_walk {
     bool sp_lost; /* frame.sp is only a lower bound */
 };
 
-/* Whether nothing but what starts the thread fits between sp and the end of the stack. Context: signal. */
+/* Returns true if only the frames that start the thread fit between sp and the end of the stack. Context: signal. */
 static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
 {
     return walk->context->stack_root ? sp >= walk->context->stack_root : walk->end - sp <= EP_ROOT_NEAR;
 }
 
-/* Whether the frame is above the thread's first own one: nothing is above it that could be missing. Context: signal. */
+/* Returns true if the frame is above the thread's first own one, so no frame of the thread can be missing.
+ * Context: signal. */
 static inline bool ep_starts_thread(const struct ep_walk *walk)
 {
     return walk->context->stack_root && walk->frame.sp >= walk->context->stack_root;

@@ -34,7 +34,7 @@ void ep_dotnet_exception_check(void)
         ep_dotnet_refuse(EP_KIND_EXCEPTION, "the runtime has no RhThrowEx");
 }
 
-/* Whether it is an object, as far as can be seen without knowing its type. */
+/* Returns true if it is an object, as far as can be seen without knowing its type. */
 static bool is_exception(void *const *object)
 {
     const uintptr_t at = (uintptr_t)object, word = sizeof at;

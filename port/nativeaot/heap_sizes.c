@@ -40,7 +40,7 @@ EP_RUNTIME_FUNCTION void RhGetMemoryInfo(struct record *record, int which);
 static struct record last; /* this and the next are used by the collect thread only */
 static unsigned odd;
 
-/* Whether the numbers can be those of a heap: nothing before the first collection, too. */
+/* Returns true if the numbers can be those of a heap: nothing before the first collection, too. */
 static bool is_plausible(const struct record *now)
 {
     uint64_t used = 0;

@@ -61,8 +61,8 @@ uintptr_t ep_dotnet_thread_pointer(void);
 
 /* ---- thread_mode.c ---- */
 
-/* Whether the calling thread is in cooperative mode: then a signal handler that it runs keeps objects where they are.
- * False as well where that is not known. Context: signal. */
+/* Returns true if the calling thread is in cooperative mode: then a signal handler that it runs keeps objects where
+ * they are. False as well where that is not known. Context: signal. */
 bool ep_dotnet_is_cooperative(void);
 
 /* Takes a thread in preemptive mode into cooperative mode and back; waits for a collection in between. False: not known
@@ -114,7 +114,7 @@ static inline bool ep_dotnet_refuses(enum ep_kind kind)
 
 /* ---- self_check.c ---- */
 
-/* Whether a word can be read there, asked of the kernel. Context: signal. */
+/* Returns true if a word can be read there, asked of the kernel. Context: signal. */
 bool ep_dotnet_is_readable(uintptr_t at);
 
 /* ---- what it asks of the hooks; each refuses its kinds. Context: init ---- */

@@ -41,8 +41,9 @@ static bool reads(uintptr_t at, uintptr_t *word)
     return true;
 }
 
-/* Whether it is a handle of a Thread object. The collector, which this thread does not hold up yet, moves objects while
- * threads are stopped: what was read then does not count. Without the hooks of the collector nothing is read. */
+/* Returns true if it is a handle of a Thread object. The collector, which this thread does not hold up yet, moves
+ * objects while threads are stopped: what was read then does not count. Without the hooks of the collector nothing is
+ * read. */
 static bool is_thread(uintptr_t handle)
 {
     const struct timespec moment = {.tv_nsec = 1000000};

@@ -207,7 +207,7 @@ static void succeeded(struct ep *ep, uint64_t now)
         notice.said = 0;
 }
 
-/* Whether this case has its line now: once, until profiles have arrived for a while. */
+/* Returns true if this case has its line now: once, until profiles have arrived for a while. */
 static bool is_new(unsigned which, uint64_t now)
 {
     if (notice.said >> which & 1)
