@@ -47,13 +47,13 @@ static int word_find(const char *words, const char *word, size_t size)
     return 0;
 }
 
-/* Reads a variable that must be one of the words; *place: 0 if it is not set. */
-static int env_word(const char *name, const char *words, int *place)
+/* Reads a variable that must be one of the words; *place: 0 if it is not set. `must` is the error's text. */
+static int env_word(const char *name, const char *words, const char *must, int *place)
 {
     const char *word = ep_port_env(name);
 
     *place = word ? word_find(words, word, strlen(word)) : 0;
-    return *place || !word ? 0 : ep_complain(-EINVAL, name, ": unknown word ", word);
+    return *place || !word ? 0 : ep_complain(-EINVAL, name, must, word);
 }
 
 /* Reads a switch into *on; *set: the variable is set. Accepts the same words as Pyroscope. */
@@ -127,9 +127,9 @@ static int own_words(struct ep_config *config)
 {
     int level, format, error;
 
-    if ((error = env_word("EDGEPROF_LEVEL", "low\0medium\0high\0", &level)) < 0)
+    if ((error = env_word("EDGEPROF_LEVEL", "low\0medium\0high\0", ": must be low, medium or high, not ", &level)) < 0)
         return error;
-    if ((error = env_word("EDGEPROF_FORMAT", "compact\0pprof\0", &format)) < 0)
+    if ((error = env_word("EDGEPROF_FORMAT", "compact\0pprof\0", ": must be compact or pprof, not ", &format)) < 0)
         return error;
     if (level && config->level == EP_LEVEL_DEFAULT)
         config->level = (enum ep_level)level;
@@ -142,7 +142,8 @@ static int own_words(struct ep_config *config)
 static int own_clock(struct ep_config *config)
 {
     static const uint32_t clocks[] = {0, 0, EP_CLOCK_TICKS, EP_CLOCK_TIMERS, EP_CLOCK_PERF};
-    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0perf\0", &clock);
+    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0perf\0",
+                                ": must be auto, ticks, timer or perf, not ", &clock);
 
     if (error == 0 && !(config->flags & EP_CLOCKS))
         config->flags |= clocks[clock];
