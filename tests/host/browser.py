@@ -50,7 +50,7 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
 
-    def receive(self, timeout=60):
+    def receive(self, timeout=300):
         while b"\0" not in self.buffer:
             if not select.select([self.to_read], [], [], timeout)[0]:
                 raise TimeoutError("the browser does not answer")
@@ -87,7 +87,7 @@ class Browser:
             raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", expression))
         return result["result"].get("value")
 
-    def wait(self, expression, seconds=60):
+    def wait(self, expression, seconds=300):
         """Until the expression is true; the time is only a bound for a page that never gets there."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

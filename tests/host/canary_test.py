@@ -3,32 +3,30 @@
 Pyroscope's own canary (profilecli canary-exporter, all probes), replayed: each answer passes the canary's own judgement, as the recorded answers
 of a real server do."""
 import base64
+import collections
 import json
 import pathlib
 
 import pytest
-from pprof import every, fields, numbers, one
+import pprof
+import wire
+from harness import Server
 
 RECORDED = json.loads((pathlib.Path(__file__).parent / "recorded/pyroscope-canary.json").read_text())["requests"]
-TYPE, SERVICE = b"deadmans_switch:made_up:profilos:made_up:profilos", b"pyroscope-canary-exporter"
-PRIVATE = {b"__name__", b"__period_type__", b"__period_unit__", b"__profile_type__", b"__service_name__", b"__type__", b"__unit__", b"service_name"}
+TYPE, SERVICE = "deadmans_switch:made_up:profilos:made_up:profilos", "pyroscope-canary-exporter"
+PRIVATE = {"__name__", "__period_type__", "__period_unit__", "__profile_type__", "__service_name__", "__type__", "__unit__", "service_name"}
 
 
 def stacks(answer):
-    """{function names, leaf first, joined by '>': value} of a pprof message."""
-    found = fields(answer)
-    strings = every(found, 6)
-    functions = {one(fields(row), 1): strings[one(fields(row), 2)] for row in every(found, 5)}
-    locations = {one(fields(row), 1): b"".join(functions[one(fields(line), 1)] for line in every(fields(row), 4)) for row in every(found, 4)}
-    sums = {}
-    for row in every(found, 2):
-        name = b">".join(locations[number_] for number_ in numbers(fields(row), 1))
-        sums[name] = sums.get(name, 0) + numbers(fields(row), 2)[0]
+    """{function names, leaf first: value} of a pprof message."""
+    sums = collections.Counter()
+    for names, values, _ in pprof.decode(answer)[1]:
+        sums[names[::-1]] += values[0]
     return sums
 
 
-def pairs(rows):
-    return {one(fields(pair), 1): one(fields(pair), 2) for pair in rows}
+def pairs(labels):
+    return {pair.name: pair.value for pair in labels}
 
 
 def taken(answer):
@@ -36,38 +34,42 @@ def taken(answer):
 
 
 def merged(answer):
-    return stacks(answer) == {b"func1>func2": 10, b"func1": 20}
+    return stacks(answer) == {("func1", "func2"): 10, ("func1",): 20}
 
 
 def merged_otlp(answer):
-    return stacks(answer) == {b"func2>func1": 20, b"func1": 40}
+    return stacks(answer) == {("func2", "func1"): 20, ("func1",): 40}
 
 
 def has_type(answer):
-    return TYPE in [one(fields(row), 1) for row in every(fields(answer), 1)]
+    return TYPE in [one.ID for one in wire.ProfileTypesResponse.FromString(answer).profile_types]
 
 
 def has_series(answer):
-    sets = [pairs(every(fields(row), 1)) for row in every(fields(answer), 2)]
-    return {b"service_name": SERVICE, b"__profile_type__": TYPE} in sets
+    return {"service_name": SERVICE, "__profile_type__": TYPE} in [pairs(one.labels) for one in wire.SeriesResponse.FromString(answer).labels_set]
 
 
 def has_names(answer):
-    return PRIVATE <= set(every(fields(answer), 1))
+    return PRIVATE <= set(wire.LabelNamesResponse.FromString(answer).names)
 
 
 def one_service(answer):
-    return every(fields(answer), 1) == [SERVICE]
+    return wire.LabelValuesResponse.FromString(answer).names == [SERVICE]
+
+
+def series_of(answer):
+    series, = wire.SelectSeriesResponse.FromString(answer).series
+    return series
 
 
 def one_point(answer):
-    series, = every(fields(answer), 1)
-    return pairs(every(fields(series), 1)) == {b"service_name": SERVICE} and len(every(fields(series), 2)) == 1
+    series = series_of(answer)
+    return pairs(series.labels) == {"service_name": SERVICE} and len(series.points) == 1
 
 
 def flame(answer, count):
-    graph = fields(one(fields(answer), 1))
-    return len(every(graph, 1)) == count and len(every(graph, 2)) == count
+    graph = wire.SelectMergeStacktracesResponse.FromString(answer).flamegraph
+    return len(graph.names) == len(graph.levels) == count
 
 
 def graph_of_two(answer):
@@ -79,8 +81,8 @@ def graph_of_three(answer):
 
 
 def has_stats(answer):
-    found = fields(answer)
-    return one(found, 1) == 1 and one(found, 2) > 0 and one(found, 3) > 0
+    found = wire.GetProfileStatsResponse.FromString(answer)
+    return found.data_ingested and found.oldest_profile_time > 0 and found.newest_profile_time > 0
 
 
 def flamebearer(answer):
@@ -89,16 +91,15 @@ def flamebearer(answer):
 
 
 def exemplar_of(answer):
-    series, = every(fields(answer), 1)
-    point, = every(fields(series), 2)
-    exemplar, = every(fields(point), 4)
-    return fields(exemplar)
+    point, = series_of(answer).points
+    exemplar, = point.exemplars
+    return exemplar
 
 
 def has_exemplar(answer):
     exemplar = exemplar_of(answer)
-    labels = pairs(every(exemplar, 5))
-    return one(exemplar, 4) == 30 and one(exemplar, 2) and labels[b"__profile_type__"] == TYPE and labels[b"job"] == b"canary-exporter"
+    labels = pairs(exemplar.labels)
+    return exemplar.value == 30 and exemplar.profile_id and labels["__profile_type__"] == TYPE and labels["job"] == "canary-exporter"
 
 
 # One for each recorded request; the last two are one probe, exemplars.
@@ -111,14 +112,13 @@ PROBES = [("push", taken), ("OTLP JSON", taken), ("OTLP protobuf", taken), ("Sel
 @pytest.fixture(scope="module")
 def answers(edgeprof, tmp_path_factory):
     """(status, answer) of each request; the last asks for the profile that the exemplar names."""
-    from harness import Server
     found = []
     with Server(edgeprof, str(tmp_path_factory.mktemp("canary") / "db"), "--config", keep_all(tmp_path_factory)) as server:
         for request in RECORDED:
             body = base64.b64decode(request["body_b64"])
             if found and request is RECORDED[-1] and found[-1][0] == 200:
-                theirs = one(exemplar_of(base64.b64decode(RECORDED[-2]["answer_b64"])), 2)
-                body = body.replace(theirs, one(exemplar_of(found[-1][1]), 2))
+                theirs = exemplar_of(base64.b64decode(RECORDED[-2]["answer_b64"])).profile_id
+                body = body.replace(theirs.encode(), exemplar_of(found[-1][1]).profile_id.encode())
             found.append(server.request(request["method"], request["path"], body or None, request["headers"]))
     return found
 

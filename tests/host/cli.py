@@ -14,7 +14,7 @@ class Cli:
         self.program = program
 
     def run(self, *arguments, program=None, cwd=None, data=None, env=None):
-        done = subprocess.run([program or self.program, *arguments], capture_output=True, cwd=cwd, input=data, timeout=120, check=False,
+        done = subprocess.run([program or self.program, *arguments], capture_output=True, cwd=cwd, input=data, timeout=600, check=False,
                               env=env or clean_environment())
         done.out, done.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         print(f"{arguments}: {done.returncode} {done.err}")  # seen when the test fails

@@ -42,7 +42,7 @@ def kept(cache):
 
 def answers(process, url):
     """Whether the server has looked through its files; not when it has ended."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < end:
         with contextlib.suppress(OSError):
             if urllib.request.urlopen(url, timeout=20).status == 200:

@@ -10,7 +10,7 @@ import pytest
 import speedscope
 from cli import command_lines, folded
 from generate import message, module, nodes, origin, profile
-from pprof import every, fields, numbers, one
+from pprof import frames, read
 from sample import SOURCE, contents, marked
 
 HOSTILE = 'a"b\\c</script>;d'
@@ -80,15 +80,10 @@ def lines_of_hot(start_server, known):
 
 def located(path):
     """{(function, line, has an address): value} of leaves"""
-    found = fields(gzip.decompress(contents(path)))
-    texts = [value.decode() for value in every(found, 6)]
-    names = {one(f, 1): texts[one(f, 2)] for f in map(fields, every(found, 5))}
-    places = {}
-    for location in map(fields, every(found, 4)):
-        line = fields(every(location, 4)[0])
-        places[one(location, 1)] = (names[one(line, 1)], one(line, 2), one(location, 3) > 0)
-    samples = list(map(fields, every(found, 2)))
-    sums = {places[numbers(sample, 1)[0]]: numbers(sample, 2)[-1] for sample in samples}
+    found = read(contents(path))
+    names, samples = frames(found), found.sample
+    places = {place.id: (names[place.id][0], place.line[0].line, place.address > 0) for place in found.location}
+    sums = {places[sample.location_id[0]]: sample.value[-1] for sample in samples}
     assert len(sums) == len(samples), "equal stacks are one sample"
     return sums
 
@@ -105,8 +100,8 @@ def test_granularity(cli, folder, lines_of_hot, granularity, leaves, stacks):
     assert located(pprof) == {(name, 0 if at is None else line + at, address): value for (name, at, address), value in leaves.items()}
     wanted = {re.sub(r":(-?\d)$", lambda found: f"{SOURCE}:{line + int(found[1])}", stack): value for stack, value in stacks.items()}
     assert folded(contents(text).decode()) == wanted
-    frames = json.loads(contents(speed))["shared"]["frames"]
-    assert sorted((frame["name"], frame["line"]) for frame in frames) == sorted((name, int((re.search(r":(\d+)$", name) or [0, line])[1])) for name in wanted)
+    shared = json.loads(contents(speed))["shared"]["frames"]
+    assert sorted((frame["name"], frame["line"]) for frame in shared) == sorted((name, int((re.search(r":(\d+)$", name) or [0, line])[1])) for name in wanted)
     drawn = os.path.join(folder, "d.svg")
     assert cli.run("flame", "--db", lines_of_hot, "-o", drawn, *granularity).returncode == 0
     assert all(name in contents(drawn).decode() for name in wanted)

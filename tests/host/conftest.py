@@ -12,14 +12,19 @@ import pathlib
 import random
 import re
 import shutil
+import sys
+import time
 
 import pytest
 
 from browser import Browser
 from cli import Cli, message_of
-from harness import Server
+from harness import REPOSITORY, Server
 from page_kit import Page
 from sample import Sample, run
+
+sys.path.append(str(REPOSITORY / "tests/linux/conformance"))
+from receiver import Receiver
 
 
 TIERS = ("quick", "all", "long", "apart")
@@ -125,18 +130,32 @@ def shared_folder(tmp_path_factory):
 
 @pytest.fixture
 def start_server(edgeprof, folder):
-    """start_server(*arguments, db=PATH, program=PATH, prefix=()): a Server. Those that still run when the test ends
+    """start_server(*arguments, db=PATH, program=PATH, prefix=(), config=TEXT): a Server. Those that still run when the test ends
     are stopped, and have to end with 0."""
     servers = []
 
-    def start(*arguments, db=None, program=None, prefix=()):
-        servers.append(Server(program or edgeprof, db or os.path.join(folder, "edgeprof.db"), *arguments, prefix=prefix))
+    def start(*arguments, db=None, program=None, **options):
+        servers.append(Server(program or edgeprof, db or os.path.join(folder, "edgeprof.db"), *arguments, **options))
         return servers[-1]
 
     yield start
     for server in servers:
         if server.process.returncode is None:
             assert server.stop() == 0
+
+
+@pytest.fixture
+def receive():
+    """receive(...): a Receiver, which is closed in the end."""
+    receivers = []
+
+    def start(*arguments, **options):
+        receivers.append(Receiver(*arguments, **options))
+        return receivers[-1]
+
+    yield start
+    for receiver in receivers:
+        receiver.close()
 
 
 @pytest.fixture
@@ -148,6 +167,13 @@ def server(start_server):
 @pytest.fixture(scope="session")
 def cli(edgeprof):
     return Cli(edgeprof)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def now(request):
+    """The page shows ranges that end now: a page file's NOW is when its first test begins. When it was read may be minutes ago."""
+    if request.module.__name__.startswith("page"):
+        request.module.NOW = int(time.time()) // 10 * 10
 
 
 @pytest.fixture(scope="module")

@@ -221,45 +221,32 @@ def test_slow_server_holds_up_one(start_server, known, strange, slow):
 def test_relays_wait_for_names(start_server, known, strange, slow, folder):
     """What is passed on cannot be corrected, so all destinations wait for one answer."""
     receivers = [start_server(db=os.path.join(folder, f"{name}.db")) for name in "abcd"]
-    config = os.path.join(folder, "relays.conf")
-    with open(config, "w") as file:
-        file.writelines(f"[relay to{i}]\nto = pyroscope\nurl = {receiver.url}\nsymbolize = yes\n" for i, receiver in enumerate(receivers))
-    server = start_server("--debuginfod", strange.url, "--config", config)
+    server = start_server("--debuginfod", strange.url, config="".join(
+        f"[relay to{i}]\nto = pyroscope\nurl = {receiver.url}\nsymbolize = yes\n" for i, receiver in enumerate(receivers)))
     push_hot(server, known)
     assert strange.asked.wait(60)
     assert names(server) == [f"app+0x{known.hot:x}"]
     slow.set()
-    end = time.monotonic() + 60
-    while any(relay["sent"] == 0 for relay in server.get("/api/relays")[1]["relays"]) and time.monotonic() < end:
-        time.sleep(0.05)
+    assert wait_until(lambda: all(relay["sent"] for relay in server.get("/api/relays")[1]["relays"]))
     assert [names(receiver) for receiver in receivers] == [["hot"]] * 4 and strange.seen == 1
 
 
-@pytest.fixture
-def usual(folder):
-    """A config that leaves the time for names as it is."""
-    path = os.path.join(folder, "usual.conf")
-    with open(path, "w") as file:
-        file.write("[limits]\n")
-    return path
+USUAL = "[limits]\n"  # leaves the time for names as it is
 
 
-def test_answer_comes_without_names(start_server, known, strange, slow, usual):
+def test_answer_comes_without_names(start_server, known, strange, slow):
     """A server that hangs holds up nobody for long: each answer is here before it has said a word."""
-    server = start_server("--debuginfod", strange.url, "--config", usual)
+    server = start_server("--debuginfod", strange.url, config=USUAL)
     push_hot(server, known)
     for _ in range(3):
         assert names(server) == [f"app+0x{known.hot:x}"]
     assert strange.asked.wait(60) and not slow.is_set()
     slow.set()
-    end = time.monotonic() + 60
-    while names(server) != ["hot"] and time.monotonic() < end:
-        time.sleep(0.05)
-    assert names(server) == ["hot"] and strange.seen == 1
+    assert wait_until(lambda: names(server) == ["hot"]) and strange.seen == 1
 
 
-def test_stop_while_a_server_hangs(start_server, known, strange, slow, usual):
-    server = start_server("--debuginfod", strange.url, "--config", usual)
+def test_stop_while_a_server_hangs(start_server, known, strange, slow):
+    server = start_server("--debuginfod", strange.url, config=USUAL)
     push_hot(server, known)
     assert names(server) == [f"app+0x{known.hot:x}"]
     assert strange.asked.wait(60)
@@ -303,7 +290,7 @@ def end_readers(server):
     return ended
 
 
-def test_servers_are_asked_after_a_process_has_ended(start_server, known, strange, folder, usual, monkeypatch):
+def test_servers_are_asked_after_a_process_has_ended(start_server, known, strange, folder, monkeypatch):
     """A file without DWARF is opened anew while the question for a better one waits for its turn. Meanwhile it has names."""
     answers, symbols, segments = threading.Event(), os.path.join(folder, "symbols"), itertools.count(8)
 
@@ -323,7 +310,7 @@ def test_servers_are_asked_after_a_process_has_ended(start_server, known, strang
     with open(os.path.join(folder, "whole"), "wb") as file:
         file.write(known.debug)
     subprocess.run(["strip", "-g", "-o", os.path.join(symbols, "app.dbg"), os.path.join(folder, "whole")], check=True)
-    server = start_server("--debuginfod", strange.url, "--symbols", symbols, "--config", usual)
+    server = start_server("--debuginfod", strange.url, "--symbols", symbols, config=USUAL)
     for i in range(2): # as many as are asked for at once
         top(f"other{i}", bytes([i + 1]) * 20, known.hot)()
     assert wait_until(lambda: strange.seen == 2)

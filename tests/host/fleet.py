@@ -7,16 +7,14 @@ import collections
 import hashlib
 import mmap
 import os
-import random
 import re
 import select
 import socket
 import struct
-import tempfile
 import time
 
 from generate import context, data, fixed64, message, module, nodes, number, origin, tag_set, varint
-from harness import Server, clean_environment, database, wait_until
+from harness import Server, database, wait_until
 
 SECOND, MINUTE, HOUR, DAY = 10**9, 60 * 10**9, 3600 * 10**9, 86400 * 10**9
 START = 1_700_006_400 * SECOND  # a whole hour

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-import pprof
+import wire
 from generate import context, data, message, module, nodes, number, origin, profile
 
 FOLDER = "tools/grafana"
@@ -132,11 +132,7 @@ def ask(server, method, body):
     status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, HEADERS)
     assert status == 200, f"{method}: {answer[:200]}"
     assert server.headers["Content-Type"] == "application/proto", f"{method}: content type"
-    return pprof.fields(answer)
-
-
-def texts(found, field):
-    return [value.decode() for value in pprof.every(found, field)]
+    return getattr(wire, method + "Response").FromString(answer)
 
 
 def between():
@@ -162,9 +158,7 @@ def levels_to_tree(levels, names):
 
 
 def flame(answer):
-    graph = pprof.fields(pprof.one(answer, 1, b""))
-    levels = [pprof.numbers(pprof.fields(level), 1) for level in pprof.every(graph, 2)]
-    return levels_to_tree(levels, texts(graph, 1))
+    return levels_to_tree([level.values for level in answer.flamegraph.levels], answer.flamegraph.names)
 
 
 def paths(node, path=()):
@@ -176,17 +170,17 @@ def paths(node, path=()):
 
 def test_data_source(server, board):
     board_types = {target["profileTypeId"] for panel in board["panels"] for target in panel["targets"]}
-    types = [pprof.fields(value) for value in pprof.every(ask(server, "ProfileTypes", number(1, START) + number(2, END)), 1)]
-    ids = [texts(found, 1)[0] for found in types]
+    types = ask(server, "ProfileTypes", number(1, START) + number(2, END)).profile_types
+    ids = [found.ID for found in types]
     assert board_types <= set(ids), f"types of the dashboard: {board_types - set(ids)}"
-    assert [texts(found, 2)[0] + " - " + texts(found, 4)[0] for found in types if texts(found, 1)[0] == CPU] == ["process_cpu - cpu"], "label of a type"
+    assert [found.name + " - " + found.sample_type for found in types if found.ID == CPU] == ["process_cpu - cpu"], "label of a type"
     ranged = number(2, START) + number(3, END)
-    names = texts(ask(server, "LabelNames", data(1, CPU + "{}") + ranged), 1)
+    names = list(ask(server, "LabelNames", data(1, CPU + "{}") + ranged).names)
     assert {"service_name", "host", "version"} <= set(names), f"label names {names}"
     assert [name for name in names if names.count(name) > 1] == [], "names are there once"
     for selector, label, wanted in ((CPU + "{}", "service_name", ["orders", "users"]), (CPU + '{service_name="orders"}', "version", ["1.2.3"]),
                                     ('{service_name="users"}', "host", ["pi-2"]), ("", "version", ["1.2.3", "2.0"])):
-        found = texts(ask(server, "LabelValues", data(1, label) + data(2, selector) + between()), 1)
+        found = ask(server, "LabelValues", data(1, label) + data(2, selector) + between()).names
         assert found == wanted, f"values of {label} by {selector}"
 
 
@@ -195,20 +189,18 @@ def test_metrics(server):
         body = (data(1, CPU) + data(2, "{}") + between() + b"".join(data(5, label) for label in group) + b"\x31" + struct.pack("<d", 15) +
                 number(10, 1))
         found = {}
-        for line in map(pprof.fields, pprof.every(ask(server, "SelectSeries", body), 1)):
-            labels = {pprof.one(f, 1).decode(): pprof.one(f, 2).decode() for f in map(pprof.fields, pprof.every(line, 1))}
-            points = [pprof.fields(point) for point in pprof.every(line, 2)]
-            stamps = [pprof.one(point, 2) for point in points]
+        for line in ask(server, "SelectSeries", body).series:
+            labels = {pair.name: pair.value for pair in line.labels}
+            stamps = [point.timestamp for point in line.points]
             assert stamps == sorted(set(stamps)) and all(START <= stamp <= END + 15000 for stamp in stamps), f"times {stamps}"
             assert sorted(labels) == sorted(group), "labels of a series"
-            found[tuple(labels.values())[0] if labels else None] = sum(
-                struct.unpack("<d", struct.pack("<Q", pprof.one(point, 1)))[0] for point in points) / 1e6
+            found[tuple(labels.values())[0] if labels else None] = sum(point.value for point in line.points) / 1e6
         if wanted:
             assert found == wanted, f"series by {group}"
         else:
             assert sorted(found.values()) == [200.0, 500.0], "series by two labels"
     limited = data(1, CPU) + data(2, "{}") + between() + data(5, "service_name") + b"\x31" + struct.pack("<d", 15) + number(9, 1)
-    assert len(pprof.every(ask(server, "SelectSeries", limited), 1)) == 1, "the largest series alone"
+    assert len(ask(server, "SelectSeries", limited).series) == 1, "the largest series alone"
 
 
 def test_flames(server):
@@ -217,7 +209,7 @@ def test_flames(server):
         ("total",): 500000000, ("total", "app+0x4"): 500000000, ("total", "app+0x4", "app+0x68"): 300000000}
     status, packed = server.request("POST", "/querier.v1.QuerierService/SelectMergeStacktraces", gzip.compress(body),
                                     {**HEADERS, "Content-Encoding": "gzip"})
-    assert (status, pprof.fields(packed)) == (200, ask(server, "SelectMergeStacktraces", body)), "a compressed request"
+    assert (status, wire.SelectMergeStacktracesResponse.FromString(packed)) == (200, ask(server, "SelectMergeStacktraces", body)), "a compressed request"
     few = flame(ask(server, "SelectMergeStacktraces", data(1, CPU) + data(2, "{}") + between() + number(5, 1)))
     assert few["value"] == 700000000, "pruned, nothing is lost"
     span = data(1, CPU) + data(2, '{service_name="orders"}') + data(3, "00f067aa0ba902b7") + number(4, START) + number(5, END) + number(6, 16384)

@@ -20,19 +20,28 @@ import urllib.parse
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=300, pause=0.05):
     """What the condition gives as soon as it is true, or at the end. The time is only a bound for what never gets there."""
     end = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(pause)
     return found
 
 
-class Server:
-    """edgeprof serve on a free port, with its standard error kept."""
+def configuration(db, text):
+    """The path of a new file with this text, beside a database."""
+    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(db), prefix="serve-", suffix=".conf", delete=False) as file:
+        file.write(text)
+    return file.name
 
-    def __init__(self, program, db, *arguments, prefix=()):
+
+class Server:
+    """edgeprof serve on a free port, with its standard error kept. config: the text of its configuration."""
+
+    def __init__(self, program, db, *arguments, prefix=(), config=None):
         self.db, self.errors = db, tempfile.TemporaryFile(mode="w+")
+        if config is not None:
+            arguments = (*arguments, "--config", configuration(db, config))
         if "--config" not in arguments:
             arguments = (*arguments, "--config", REPOSITORY / "tests/host/patient.conf")
         self.process = subprocess.Popen([*prefix, program, "serve", "--listen", "127.0.0.1:0", "--db", db, *arguments],
@@ -47,7 +56,7 @@ class Server:
 
     def request(self, method, path, body=None, headers=None):
         """(status, body)"""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
             answer = connection.getresponse()
@@ -84,7 +93,7 @@ class Server:
     def stop(self, number=signal.SIGTERM):
         """Exit code. A sanitizer's report is a failure even when nobody looks at the code."""
         self.process.send_signal(number)
-        code = self.process.wait(60)
+        code = self.process.wait(300)
         self.process.stdout.close()
         errors = self.stderr()
         for word in ("Sanitizer", "runtime error"):
@@ -139,7 +148,7 @@ def free_port():
 @contextlib.contextmanager
 def database(path, **options):
     """A database while a test looks into it or changes it."""
-    connection = sqlite3.connect(path, **{"timeout": 60, **options})
+    connection = sqlite3.connect(path, **{"timeout": 300, **options})
     try:
         with connection:
             yield connection

@@ -9,21 +9,18 @@ import urllib.parse
 
 import pytest
 
-from generate import data, function_of, mutations, nested, number, pprof_profile, varint
+from generate import mutations, push_request
+from pprof import encode
 
 NOW = int(time.time()) - 100
 PUSH = "/push.v1.PusherService/Push"
 PROTO, JSON = {"Content-Type": "application/proto"}, {"Content-Type": "application/json"}
-STRINGS = [b"", b"cpu", b"nanoseconds", b"main", b"work", b"user"]
 
 
 def pprof(value=500, labels=(), at=NOW):
     """One stack main;work of CPU time; each label is a sample of its own."""
-    strings = STRINGS + [label.encode() for label in labels]
-    samples = [data(1, b"\2\1") + data(2, varint(value)) + (nested(3, number(1, 5) + number(2, 6 + i)) if labels else b"")
-               for i in range(max(1, len(labels)))]
-    return pprof_profile(strings, samples, ((1, 2),), [nested(4, number(1, i) + nested(4, number(1, i))) for i in (1, 2)],
-                         [function_of(i, 2 + i) for i in (1, 2)], number(9, at * 10**9) + number(10, 10**9))
+    return encode([("cpu", "nanoseconds")], [(("main", "work"), [value], {"user": label} if label else {}) for label in labels or ("",)],
+                  start_ns=at * 10**9, duration_ns=10**9)
 
 
 def series(service, *profiles, **tags):
@@ -31,9 +28,7 @@ def series(service, *profiles, **tags):
 
 
 def binary(*all_series):
-    """A push.v1.PushRequest."""
-    return b"".join(data(1, b"".join(data(1, data(1, k.encode()) + data(2, v.encode())) for k, v in labels.items()) +
-                         b"".join(data(2, data(1, p)) for p in profiles)) for labels, profiles in all_series)
+    return b"".join(push_request([labels.items()], *profiles) for labels, profiles in all_series)
 
 
 def as_json(*all_series):
@@ -293,9 +288,7 @@ def test_own_types(start_server):
             ("deadmans_switch", "made_up", "profilos", "made_up", "profilos"), ("wall", "wall", "nanoseconds", "wall", "nanoseconds"),
             ("wall", "cpu", "nanoseconds", "wall", "nanoseconds"), ("goroutines", "goroutine", "count", "goroutine", "count"),
             ("process_cpu", "cpu", "nanoseconds", "cpu", "nanoseconds")):
-        strings = [text.encode() for text in ("", sample_type, unit, period, period_unit, "main")]
-        body = pprof_profile(strings, [data(1, b"\1") + data(2, b"\7")], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))],
-                             [function_of(1, 5)], number(9, NOW * 10**9) + number(10, 10**9) + nested(11, number(1, 3) + number(2, 4)))
+        body = encode([(sample_type, unit)], [(("main",), [7], {})], (period, period_unit), NOW * 10**9, 10**9)
         labels = {"__name__": family, "service_name": "own"}
         before = types_of(server)
         assert server.request("POST", PUSH, binary((labels, [body])), PROTO)[0] == 200, family

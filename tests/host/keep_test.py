@@ -47,10 +47,7 @@ def test_merges_and_forgets(folder, start_server):
     assert rows(db, 0) == 72, "what has just come stays for a while"
     assert total(server) == sum_, "and counts once"
     assert server.stop() == 0
-    config = os.path.join(folder, "config")
-    with open(config, "w") as file:
-        file.write("[keep]\nfine = 1s\nfive-minutes = 1s\nsize = 1G\n")
-    server = start_server("--config", config, db=db)
+    server = start_server(db=db, config="[keep]\nfine = 1s\nfive-minutes = 1s\nsize = 1G\n")
     assert wait_until(lambda: rows(db, 0) + rows(db, 1) < 30), "finer rows go"
     assert total(server) == sum_, "and nothing is lost"
     connection = sqlite3.connect(db, timeout=30)

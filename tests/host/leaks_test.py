@@ -1,6 +1,5 @@
 """leaks finds what of the live heap grows over simulated days by its place and nothing else."""
 import json
-import os
 import random
 import re
 import time
@@ -135,10 +134,7 @@ def test_objects(cli, server):
 
 
 def test_metrics(folder, start_server):
-    config = os.path.join(folder, "judge.conf")
-    with open(config, "w") as file:
-        file.write("[serve]\nverdict-every = 1s\n")
-    server = start_server("--config", config)
+    server = start_server(config="[serve]\nverdict-every = 1s\n")
     days = Days(server, 24)
     days.run("one", 0, 24, leak=MB)
     for _ in range(100):

@@ -15,6 +15,7 @@ import urllib.request
 import pytest
 
 import pprof
+import wire
 from generate import context, data, message, module, nodes, number, origin, profile, tag_set
 from harness import Server
 
@@ -104,7 +105,7 @@ class Device:
 
 def as_pprof(raw):
     _, _, types, period, _ = KINDS[raw.kind]
-    return pprof.encode(types, period, raw.stacks, raw.start * SECOND, INTERVAL * SECOND)
+    return pprof.encode(types, raw.stacks, period, raw.start * SECOND, INTERVAL * SECOND)
 
 
 def pushed_pprof(server, rng, service, host, version, kind, start):
@@ -173,13 +174,11 @@ def ask_json(server, method, **request):
 def ask(server, method, body):
     status, answer = server.request("POST", "/querier.v1.QuerierService/" + method, body, {"Content-Type": "application/proto"})
     assert status == 200, f"{method}: {answer[:200]}"
-    return pprof.fields(answer)
+    return getattr(wire, method + "Response").FromString(answer)
 
 
 def binary_levels(answer):
-    graph = pprof.fields(pprof.one(answer, 1, b""))
-    names = [name.decode() for name in pprof.every(graph, 1)]
-    return from_levels(names, [pprof.numbers(pprof.fields(level), 1) for level in pprof.every(graph, 2)])
+    return from_levels(answer.flamegraph.names, [level.values for level in answer.flamegraph.levels])
 
 
 def type_id(kind, sample_type):
@@ -217,8 +216,8 @@ class Answers:
         graph = ask_json(self.server, "SelectMergeStacktraces", **self.request)["flamegraph"]
         yield "JSON", from_levels(graph["names"], [[int(value) for value in level["values"]] for level in graph["levels"]])
         yield "binary", binary_levels(ask(self.server, "SelectMergeStacktraces", self.binary))
-        wrapped = pprof.fields(pprof.one(ask(self.server, "SelectMergeStacktraces", self.binary + number(6, 4)), 5, b""))
-        decoded = pprof.decode(pprof.one(wrapped, 1, b""))
+        wrapped = ask(self.server, "SelectMergeStacktraces", self.binary + number(6, 4)).pprof
+        decoded = pprof.decode(wrapped.profile.SerializeToString())
         assert decoded[0] == [self.sample_type], "the sample type that was asked for alone"
         yield "binary pprof", pprof.sums(decoded, self.sample_type)
         yield "/api/profile", from_tree(json.loads(fetch(self.server, "/api/profile", **self.own))["tree"])
@@ -276,10 +275,7 @@ def series(server, raws, kind, sample_type, group, value_of, start, end, step):
     assert dict(found) == dict(+wanted), f"SelectSeries {kind} {sample_type} by {group}"
     request = (data(1, type_id(kind, sample_type)) + data(2, "{}") + number(3, start * 1000) + number(4, end * 1000) + data(5, group) +
                b"\x31" + struct.pack("<d", step))
-    total = 0.0
-    for line in pprof.every(ask(server, "SelectSeries", request), 1):
-        for point in pprof.every(pprof.fields(line), 2):
-            total += struct.unpack("<d", struct.pack("<Q", pprof.one(pprof.fields(point), 1)))[0]
+    total = sum(point.value for line in ask(server, "SelectSeries", request).series for point in line.points)
     assert total == float(sum(wanted.values())), f"binary SelectSeries {kind} {sample_type} by {group}"
 
 

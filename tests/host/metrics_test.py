@@ -80,10 +80,7 @@ def server(start_server):
 @pytest.fixture(scope="module")
 def filled(edgeprof, shared_folder):
     """The same, with a receiver that is not there."""
-    config = os.path.join(shared_folder, "relay.conf")
-    with open(config, "w") as file:
-        file.write("[relay up]\nto = parca\nurl = http://127.0.0.1:1\n")
-    with Server(edgeprof, os.path.join(shared_folder, "m.db"), "--config", config) as server:
+    with Server(edgeprof, os.path.join(shared_folder, "m.db"), config="[relay up]\nto = parca\nurl = http://127.0.0.1:1\n") as server:
         server.since = time.time()
         push_all(server)
         yield server
@@ -172,10 +169,7 @@ def test_bounded(server, start_server):
 
 def test_labels(folder, start_server):
     """Tags of metric-labels distinguish the counters; a tag that a process does not have is no label."""
-    config = os.path.join(folder, "labels.conf")
-    with open(config, "w") as file:
-        file.write("[serve]\nmetric-labels = env, deployment.zone\n")
-    server = start_server("--config", config)
+    server = start_server(config="[serve]\nmetric-labels = env, deployment.zone\n")
     for env, zone in (("prod", "a"), ("prod", "a"), ("test", "a"), ("prod", None)):
         tags = [("env", env), ("other", "x"), *([("deployment.zone", zone)] if zone else [])]
         push(server, [(1, SECOND, 0)], losses=[(0, 1, SECOND)], host="pi", tags=tags)

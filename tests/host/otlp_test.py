@@ -4,12 +4,10 @@ import gzip
 import json
 import pathlib
 import random
-import sys
 import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 import proto
 from generate import mutations

@@ -16,7 +16,7 @@ from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
 
 pytestmark = pytest.mark.all
 
-NOW = int(time.time())
+NOW = 0  # set by conftest.py when the first test begins
 SEEN = EVIL.replace("\n", "?")  # a line is a line: control characters are not kept
 
 # Text whose contrast with what is behind it is below 4.5, but for what cannot be used.
@@ -209,7 +209,7 @@ def scene_page(page_of, scene_server):
 
 SCENES = {
     "flame": {"service": "shop"},
-    "split": {"service": "shop", "group": "device", "at": f"{NOW // 60 * 60 - 2400}-{NOW // 60 * 60 - 1200}"},
+    "split": {"service": "shop", "group": "device", "at": "{0}-{1}".format(*(int(time.time()) // 60 * 60 - ago for ago in (2400, 1200)))},
     "callers": {"service": "shop", "view": "callers", "fn": "Orders.Pricing.Calculate(async)"},
     "diff": {"service": "shop", "view": "diff", "range": "1d", "base": "same", "filter": 'version="1.4.2"', "basefilter": 'version="1.4.1"'},
     "spans": {"service": "gateway", "view": "span"},

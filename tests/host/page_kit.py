@@ -4,7 +4,7 @@ import os
 import time
 import urllib.parse
 
-from generate import data, function_of, nested, number, pprof_profile, varint
+from pprof import encode
 
 FRAMES = "[...document.querySelectorAll('#chart .frame')]"
 TEXTS = f"{FRAMES}.map((g) => g.getAttribute('name'))"
@@ -27,14 +27,7 @@ WATCH = """if (!window.violations) {
 
 def pprof(stacks, kind="cpu"):
     """{("root", ..., "leaf"): nanoseconds} with names."""
-    names = sorted({name for stack in stacks for name in stack})
-    strings = ["", kind, "nanoseconds", *names]
-    ident = {name: i + 1 for i, name in enumerate(names)}
-    samples = [data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, varint(value))
-               for stack, value in stacks.items()]
-    return pprof_profile([text.encode() for text in strings], samples, ((1, 2),),
-                         [nested(4, number(1, i) + nested(4, number(1, i) + number(2, 7))) for i in ident.values()],
-                         [function_of(i, strings.index(name)) for name, i in ident.items()])
+    return encode([(kind, "nanoseconds")], [(stack, [value], {}) for stack, value in stacks.items()], line=7)
 
 
 def fill(server, service, stacks, tags="", at=None, seconds=10):
@@ -70,7 +63,7 @@ class Page:
     def js(self, expression):
         return self.browser.js(expression)
 
-    def wait(self, expression, seconds=60):
+    def wait(self, expression, seconds=300):
         return self.browser.wait(expression, seconds)
 
     def open(self, address=""):

@@ -13,8 +13,8 @@ from generate import context, message, module, nodes, origin, profile, tag_set
 from page_kit import FRAMES, MAIN, ROWS, SHOP, TEXTS, fill, format_share, format_value
 from sample import SOURCE, marked
 
-NOW = int(time.time()) // 10 * 10
-START = NOW // 60 * 60 - 600  # of the service that is busy
+NOW = 0  # set by conftest.py when the first test begins
+START = int(time.time()) // 60 * 60 - 600  # of the service that is busy
 BUSY = {"service": "busy", "from": START, "to": START + 600}
 MARKED = f"{FRAMES}.filter((g) => g.querySelector('rect').getAttribute('fill') === 'var(--mark)')"
 

@@ -69,19 +69,14 @@ def tree_paths(data):
 
 def pprof_of(data):
     """Stacks of names with their sums, types, period, times."""
-    found = pprof.fields(data)
-    texts = [text.decode() for text in pprof.every(found, 6)]
-    names = {pprof.one(f, 1): texts[pprof.one(f, 2)] for f in map(pprof.fields, pprof.every(found, 5))}
-    frames = {}
-    for location in map(pprof.fields, pprof.every(found, 4)):
-        frames[pprof.one(location, 1)] = [names[pprof.one(line, 1)] for line in map(pprof.fields, pprof.every(location, 4))]
-    stacks = {}
-    for sample in map(pprof.fields, pprof.every(found, 2)):
-        labels = sorted((texts[pprof.one(f, 1)], texts[pprof.one(f, 2, 0)]) for f in map(pprof.fields, pprof.every(sample, 3)))
-        key = (tuple(name for id in pprof.numbers(sample, 1) for name in frames[id]), tuple(labels))
-        stacks[key] = [a + b for a, b in zip(stacks.get(key, [0] * 9), pprof.numbers(sample, 2))]
-    types = [[texts[pprof.one(f, 1, 0)], texts[pprof.one(f, 2, 0)]] for f in map(pprof.fields, pprof.every(found, 1) + pprof.every(found, 11))]
-    return stacks, types, [pprof.one(found, field, 0) for field in (9, 10, 12)], texts[pprof.one(found, 14, 0)]
+    found = pprof.read(data)
+    texts, frames, stacks = found.string_table, pprof.frames(found), {}
+    for sample in found.sample:
+        labels = sorted((texts[label.key], texts[label.str]) for label in sample.label)
+        key = (tuple(name for place in sample.location_id for name in frames[place]), tuple(labels))
+        stacks[key] = [a + b for a, b in zip(stacks.get(key, [0] * 9), sample.value)]
+    types = [[texts[one.type], texts[one.unit]] for one in (*found.sample_type, found.period_type)]
+    return stacks, types, [found.time_nanos, found.duration_nanos, found.period], texts[found.default_sample_type]
 
 
 def series_of(items):
@@ -162,9 +157,6 @@ def replay(server, recorded=RECORDED):
 
 
 def test_pyroscope_answers(start_server, folder):
-    config = os.path.join(folder, "edgeprof.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write(KEEP)
-    differ, count = replay(start_server("--config", config))
+    differ, count = replay(start_server(config=KEEP))
     assert count - len(differ) >= TOLD, f"{count - len(differ)} of {count} answers are the same"
     assert sorted(OTHERS) == differ, "the answers that differ are those of the list"

@@ -5,21 +5,17 @@ in order; twice at most by what was under way."""
 import collections
 import gzip
 import os
-import pathlib
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "linux/conformance"))
 import generate
 from harness import wait_until
 from proto import decode
-from receiver import Receiver
 
 pytestmark = pytest.mark.all
 
@@ -57,24 +53,8 @@ def serve(start_server, tmp_path):
     def start(*destinations):
         text = "".join(f"[relay {label}]\nto = {to}\nurl = {url}\n" + "".join(f"{key} = {value}\n" for key, value in more.items())
                        for label, to, url, more in destinations)
-        config = tmp_path / "relay.conf"
-        config.write_text(text)
-        return start_server("--config", str(config))
+        return start_server(config=text)
     return start
-
-
-@pytest.fixture
-def receive():
-    """receive(...): a Receiver, which is closed in the end."""
-    receivers = []
-
-    def start(*arguments, **options):
-        receivers.append(Receiver(*arguments, **options))
-        return receivers[-1]
-
-    yield start
-    for receiver in receivers:
-        receiver.close()
 
 
 def pushed(requests):

@@ -1,7 +1,6 @@
 """The server scrapes a Go service and the pull endpoint, and hostile targets do no harm."""
 import gzip
 import http.server
-import os
 import random
 import subprocess
 import threading
@@ -10,8 +9,8 @@ import urllib.request
 
 import pytest
 
-from generate import data, function_of, nested, number, pprof_profile, varint
 from harness import clean_environment, wait_until
+from pprof import encode
 
 pytestmark = pytest.mark.all
 
@@ -20,15 +19,7 @@ TOKEN = "a-token-that-is-long-enough"
 
 def pprof(types, stacks, duration=0):
     """types: [(type, unit)]; stacks: {(name, ...) root first: [value of each type]}."""
-    names = sorted({name for stack in stacks for name in stack})
-    texts = [b""] + [t.encode() for pair in types for t in pair]
-    strings = texts + [name.encode() for name in names]
-    ident = {name: i + 1 for i, name in enumerate(names)}
-    samples = [data(1, b"".join(varint(ident[name]) for name in reversed(stack))) + data(2, b"".join(varint(value) for value in values))
-               for stack, values in stacks.items()]
-    return pprof_profile(strings, samples, [(1 + 2 * i, 2 + 2 * i) for i in range(len(types))],
-                         [nested(4, number(1, i) + nested(4, number(1, i))) for i in ident.values()],
-                         [function_of(i, len(texts) + i - 1) for i in ident.values()], number(10, duration))
+    return encode(types, [(stack, values, {}) for stack, values in stacks.items()], duration_ns=duration)
 
 
 MEMORY = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
@@ -68,10 +59,7 @@ class Fake:
 def serve(start_server, folder):
     """serve(TEXT): a server with this configuration."""
     def start(config):
-        path = os.path.join(folder, "scrape.conf")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(config)
-        return start_server("--config", path)
+        return start_server(config=config)
     return start
 
 
@@ -115,7 +103,7 @@ def test_deltas(serve):
     with pause:
         asked = [dict(counts) for counts in rounds]
         want = sum((now[key] - then[key] if now["a"] >= then["a"] else now[key]) for then, now in zip(asked, asked[1:]) for key in ("a", "b"))
-        assert wait_until(lambda: server.total("app", kind="alloc", value="count") == want, 20), "all is kept"
+        assert wait_until(lambda: server.total("app", kind="alloc", value="count") == want), "all is kept"
         assert server.total("app", kind="alloc", value="count") == want, "objects since the first time"
         assert server.total("app", kind="alloc") == want * 10, "bytes since the first time"
         assert before["a"] > 1400, "there was something before the restart"

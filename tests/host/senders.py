@@ -7,16 +7,14 @@ import random
 import threading
 import time
 
-from generate import data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request, varint
+from generate import message, module, nodes, origin, profile, push_request
+from harness import wait_until
+from pprof import encode
 
 
 def wait_for(condition):
-    """Not a measure of anything: a test that cannot go on says so."""
-    end = time.monotonic() + 120
-    while not condition():
-        if time.monotonic() > end:
-            raise RuntimeError("waited in vain for what the senders were to bring about")
-        time.sleep(0.001)
+    """A test that cannot go on says so."""
+    assert wait_until(condition, pause=0.001), "waited in vain for what the senders were to bring about"
 
 
 class Sender(threading.Thread):
@@ -102,9 +100,7 @@ class Pprof(Stream):
     """A client whose profiles have no number: what it has no answer to is not sent again."""
 
     def body(self, index):
-        strings = [b"", b"cpu", b"nanoseconds", b"F%d" % index]
-        return pprof_profile(strings, [data(1, b"\1") + data(2, varint(index + 1))], ((1, 2),), [nested(4, number(1, 1) + nested(4, number(1, 1)))],
-                             [function_of(1, 3)], number(9, (1_700_000_000 + index) * 10**9) + number(10, 10**9))
+        return encode([("cpu", "nanoseconds")], [((f"F{index}",), [index + 1], {})], start_ns=(1_700_000_000 + index) * 10**9, duration_ns=10**9)
 
     def begin(self, index):
         super().begin(index)

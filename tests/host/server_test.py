@@ -464,6 +464,7 @@ def test_diff_of_unequal_fleets(start_server):
         assert abs(answer["growth"]) < 0.001 and answer["verdict"] == "same", (kind, answer["growth"], answer["verdict"])
 
 
+@pytest.mark.all
 def test_full_disk(folder, start_server):
     db = os.path.join(folder, "full.db")
     server = start_server(db=db, prefix=["prlimit", "--fsize=6000000"])
@@ -515,10 +516,7 @@ def test_start_up(cli, folder, start_server):
 
 def test_queries_have_a_deadline(folder, start_server):
     """Expressions that need all the steps they have for each of 500 values, 100 times: half a minute and more."""
-    config = os.path.join(folder, "deadline.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-time = 1s\n")
-    server = start_server("--config", config)
+    server = start_server(config="[limits]\nquery-time = 1s\n")
     value = "a" * 40
     profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
     body = push_request([[("service_name", "svc"), ("x", value), ("n", str(i)), ("__name__", "process_cpu")] for i in range(500)], profile)
@@ -542,10 +540,7 @@ def select_series(server, group_by, **more):
 
 def test_all_reads_of_a_request_have_one_deadline(folder, start_server):
     """251 reads of about 100 ms each: each alone is in time, together they need half a minute."""
-    config = os.path.join(folder, "deadline.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-time = 2s\n")
-    server = start_server("--config", config)
+    server = start_server(config="[limits]\nquery-time = 2s\n")
     value = "a" * 40
     profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
     body = push_request([[("service_name", "svc"), ("x", value), ("n", str(i)), ("__name__", "process_cpu")] for i in range(250)], profile)
@@ -558,10 +553,8 @@ def test_all_reads_of_a_request_have_one_deadline(folder, start_server):
 
 
 def test_queries_have_a_memory_budget(folder, start_server):
-    config = os.path.join(folder, "memory.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-memory = 2M\n")
-    servers = [start_server(db=os.path.join(folder, "usual.db")), start_server("--config", config)]
+    config = "[limits]\nquery-memory = 2M\n"
+    servers = [start_server(db=os.path.join(folder, "usual.db")), start_server(config=config)]
     count = 20_000
     wide = message(1, 0, origin("svc", [("k", "v")]), [module(4096, 1 << 30, 0, b"\1" * 20, "/nowhere/app")],
                    nodes([0] * count, [4096 + 16 * i for i in range(count)]), [profile({i + 1: 1 for i in range(count)})])
@@ -578,17 +571,15 @@ def test_queries_have_a_memory_budget(folder, start_server):
 
 def test_exemplars_say_that_they_exceed_the_budget(folder, start_server):
     """The series needs little memory; the profile that is read for the value of its part needs too much."""
-    config = os.path.join(folder, "memory.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-memory = 2M\n")
+    config = "[limits]\nquery-memory = 2M\n"
     count = 20_000
     body = message(1, 0, origin("svc"), [module(4096, 1 << 30, 0, b"\1" * 20, "/nowhere/app")],
                    nodes([0] * count, [4096 + 16 * i for i in range(count)]), [profile([(i + 1, 1, 0, 1) for i in range(count)])],
                    tag_sets=[tag_set(1, step=b"a")], contexts=[context(1)],
                    unix_minus_uptime=(int(time.time()) - 60) * 10**9) # profiles of an hour ago may be merged at once, and have no exemplars
     wanted = {"labelSelector": '{service_name="svc", step="a"}', "exemplarType": "EXEMPLAR_TYPE_INDIVIDUAL"}
-    for arguments, expected in ((), 200), (("--config", config), 413):
-        server = start_server(*arguments, db=os.path.join(folder, f"{expected}.db"))
+    for settings, expected in (None, 200), (config, 413):
+        server = start_server(config=settings, db=os.path.join(folder, f"{expected}.db"))
         assert server.push(body) == 200
         assert select_series(server, ["step"], labelSelector=wanted["labelSelector"])[0] == 200
         status, answer = select_series(server, ["step"], **wanted)
@@ -598,10 +589,7 @@ def test_exemplars_say_that_they_exceed_the_budget(folder, start_server):
 
 def test_lists_count_their_answers(folder, start_server):
     """Lists of tag sets and processes are as large as the fleet: they count like what is read for them."""
-    config = os.path.join(folder, "memory.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-memory = 2M\n")
-    server = start_server("--config", config)
+    server = start_server(config="[limits]\nquery-memory = 2M\n")
     profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
     for number in range(10):
         body = push_request([[("service_name", f"svc{number}"), ("x", f"{i:04}" * 500), ("__name__", "process_cpu")] for i in range(200)], profile)
@@ -615,10 +603,7 @@ def test_lists_count_their_answers(folder, start_server):
 
 def test_a_reply_counts(folder, start_server):
     """Each read is small, the reply grows with each."""
-    config = os.path.join(folder, "memory.conf")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("[limits]\nquery-memory = 1M\n")
-    server = start_server("--config", config)
+    server = start_server(config="[limits]\nquery-memory = 1M\n")
     profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
     body = push_request([[("service_name", "svc"), ("n", str(i)), ("m", str(i)), ("__name__", "process_cpu")] for i in range(100)], profile)
     assert server.request("POST", PUSH, body, PROTO)[0] == 200, "100 series"

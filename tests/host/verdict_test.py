@@ -1,6 +1,5 @@
 """verdict finds what a new version uses more on a fleet and takes devices instead of samples as the unit."""
 import json
-import os
 import random
 import re
 import shutil
@@ -203,10 +202,7 @@ def verdict_metrics(server):
 
 
 def test_metrics(folder, start_server):
-    config = os.path.join(folder, "judge.conf")
-    with open(config, "w") as file:
-        file.write("[serve]\nverdict-every = 1s\n")
-    server = start_server("--config", config)
+    server = start_server(config="[serve]\nverdict-every = 1s\n")
     fleet = Fleet(server, int(time.time()) - 7200)
     fleet.release("1.2", 6, BEFORE, 0)
     assert verdict_metrics(server) == {}, "one version is no comparison"
@@ -227,8 +223,6 @@ def test_metrics(folder, start_server):
     done = subprocess.run([promtool, "check", "metrics"], input=server.request("GET", "/metrics")[1], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert server.stop() == 0
-    with open(config, "w") as file:
-        file.write("[serve]\nverdict-every = 0\n")
-    server = start_server("--config", config)
+    server = start_server(config="[serve]\nverdict-every = 0\n")
     time.sleep(1.5)
     assert verdict_metrics(server) == {}, "0 switches comparisons off"
