@@ -6,22 +6,17 @@ TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sani
 TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c \
                         transport/push_pyroscope.c transport/utf8.c
 
-TRANSPORT_test_http     := tests/transport/test_http.c tests/transport/script.c $(TRANSPORT_HTTP)
-TRANSPORT_test_tcp      := tests/transport/test_tcp.c $(TRANSPORT_HTTP) transport/tcp.c
-TRANSPORT_test_file     := tests/transport/test_file.c $(wildcard transport/*.c)
-TRANSPORT_test_deliver  := tests/transport/test_deliver.c core/deliver/deliver.c core/profile/outbox.c core/sample/counters.c
 TRANSPORT_CMOCKA        := test_http test_tcp test_file test_deliver
 TRANSPORT_HEADERS       := $(wildcard transport/*.h tests/transport/*.h) $(wildcard core/edgeprof/*.h)
 
+# The rest comes from the unit tests' builds of the library; what a test defines itself is not taken from there.
+# $(1): test, $(2): suffix, $(3): build of the unit tests, $(4): options
 define transport_test
-$(TRANSPORT_TEST_DIR)/$(1): $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
+$(TRANSPORT_TEST_DIR)/$(1)$(2): tests/transport/$(1).c tests/transport/script.c $(BUILD)/tests/unit/$(3)/core.a $(TRANSPORT_HEADERS)
 	@mkdir -p $$(@D)
-	@echo "  CC $$@"; $$(CC) $$(TRANSPORT_TEST_FLAGS) -O2 $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
-$(TRANSPORT_TEST_DIR)/$(1)-san: $(TRANSPORT_$(1)) $(TRANSPORT_HEADERS)
-	@mkdir -p $$(@D)
-	@echo "  CC $$@"; $$(CC) $$(TRANSPORT_TEST_FLAGS) $$(TRANSPORT_SANITIZE) $(TRANSPORT_$(1)) -lcmocka -lpthread -o $$@
+	@echo "  CC $$@"; $$(CC) $$(TRANSPORT_TEST_FLAGS) $(4) $$(filter %.c %.a,$$^) -lcmocka -lpthread -lresolv -o $$@
 endef
-$(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t))))
+$(foreach t,$(TRANSPORT_CMOCKA),$(eval $(call transport_test,$(t),,plain,-O2))$(eval $(call transport_test,$(t),-san,asan,$(TRANSPORT_SANITIZE))))
 
 # Linked with the library itself.
 $(TRANSPORT_TEST_DIR)/test_stop: tests/transport/test_stop.c $(EP_LIB)
@@ -41,14 +36,15 @@ test-own-nanopb: $(TRANSPORT_TEST_DIR)/own_nanopb $(TRANSPORT_TEST_DIR)/own_nano
 
 # The contract test, on the included transports and on broken ones; also with ASan and UBSan.
 TRANSPORT_CONTRACT := tests/transport/test_contract.c tests/transport/far.c tests/transport/far_protocols.c \
-                      port/nativeaot/managed_transport.c \
-                      $(wildcard transport/contract/*.c transport/examples/*.c) $(wildcard transport/*.c)
+                      port/nativeaot/managed_transport.c $(wildcard transport/contract/*.c transport/examples/*.c)
 TRANSPORT_CONTRACT_HEADERS := $(TRANSPORT_HEADERS) $(wildcard transport/contract/*.h) port/nativeaot/glue.h
 $(TRANSPORT_TEST_DIR)/test_contract: TRANSPORT_WAY := -O2
 $(TRANSPORT_TEST_DIR)/test_contract-san: TRANSPORT_WAY := $(TRANSPORT_SANITIZE)
+$(TRANSPORT_TEST_DIR)/test_contract: $(BUILD)/tests/unit/plain/core.a
+$(TRANSPORT_TEST_DIR)/test_contract-san: $(BUILD)/tests/unit/asan/core.a
 $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san: $(TRANSPORT_CONTRACT) $(TRANSPORT_CONTRACT_HEADERS)
 	@mkdir -p $(@D)
-	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -Itransport/contract $(TRANSPORT_WAY) $(TRANSPORT_CONTRACT) -lpthread -lresolv -o $@
+	@echo "  CC $@"; $(CC) $(TRANSPORT_TEST_FLAGS) -Itransport/contract $(TRANSPORT_WAY) $(filter %.c %.a,$^) -lpthread -lresolv -o $@
 
 test-transport-contract: $(TRANSPORT_TEST_DIR)/test_contract $(TRANSPORT_TEST_DIR)/test_contract-san
 	@set -e; for t in $^; do $(BOARD_EXEC) $$t; done
