@@ -16,7 +16,8 @@
 
 #define S UINT64_C(1000000000)
 
-static struct ep ep;
+static struct ep_deliver deliver;
+static struct ep ep = {.deliver = &deliver};
 static uint64_t now;
 static uint8_t dice;
 static uint64_t stop_at_next_look; /* not 0: a stop with this deadline comes while the clock is read */
@@ -35,8 +36,8 @@ static struct {
 /* As ep_stop() does it. */
 static void stop(uint64_t deadline_ns)
 {
-    atomic_store(&ep.stop_deadline_ns, deadline_ns);
-    ep_deadline_shrink(&ep.send_deadline, deadline_ns);
+    atomic_store(&deliver.stop_deadline_ns, deadline_ns);
+    ep_deadline_shrink(&deliver.send_deadline, deadline_ns);
 }
 
 uint64_t ep_port_uptime_ns(void)
@@ -102,15 +103,15 @@ static int setup(void **unused)
     uint8_t *data;
     (void)unused;
 
-    memset(&ep, 0, sizeof ep);
+    memset(&deliver, 0, sizeof deliver);
     memset(&far, 0, sizeof far);
     now = 100 * S;
     dice = 0;
     stop_at_next_look = 0;
-    ep.transport = &transport;
-    ep_outbox_init(&ep.outbox, box, sizeof box);
-    assert_true(ep_outbox_room(&ep.outbox, &data) >= 8);
-    (void)ep_outbox_put(&ep.outbox, &(struct ep_box_header){.size = 8, .samples = 1}, false);
+    deliver.transport = &transport;
+    ep_outbox_init(&deliver.outbox, box, sizeof box);
+    assert_true(ep_outbox_room(&deliver.outbox, &data) >= 8);
+    (void)ep_outbox_put(&deliver.outbox, &(struct ep_box_header){.size = 8, .samples = 1}, false);
     return 0;
 }
 
@@ -168,7 +169,7 @@ static void test_the_last_attempt(void **unused)
     ep_deliver_thread();
     assert_int_equal(far.sends, 2);
     assert_int_equal(now, 102 * S);
-    assert_false(ep_outbox_empty(&ep.outbox));
+    assert_false(ep_outbox_empty(&deliver.outbox));
 }
 
 /* ---- pauses ---- */
@@ -177,9 +178,9 @@ static uint64_t pause_after_failure(void)
 {
     far.result = -EAGAIN;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -EAGAIN);
-    uint64_t pause = ep.retry_at_ns - now;
+    uint64_t pause = deliver.retry_at_ns - now;
     unsigned sends = far.sends;
-    now = ep.retry_at_ns - 1;
+    now = deliver.retry_at_ns - 1;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -EAGAIN);
     assert_int_equal(far.sends, sends);
     now++;
