@@ -347,7 +347,7 @@ static void test_pull_alone(void **state)
             tick(round * 100 + i, 1);
         event(EP_KIND_EXCEPTION, 1, 1, 9);
         ep_sim_run(1100 * MS);
-        assert_true(ep_running()->tree.entries < 20);
+        assert_true(ep_running()->collect->tree.entries < 20);
     }
     struct sums sums = pulled("GET /debug/pprof/exception");
     assert_int_equal(sums.value[0], exceptions);
