@@ -104,7 +104,10 @@ test-unit: $(addprefix $(UT_DIR)/plain/,suites $(UT_ALONE))
 	$(UT_RUN)
 test-week-offline: $(UT_WEEK:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
-test-unit-asan test-linux-asan test-unit-tsan: export UNIT_STEP := 5
+# Sweeps over every place, such as each write of a disk, take every seventh place; test-unit-sweeps takes all.
+test-unit test-unit-asan test-linux-asan test-unit-tsan: export UNIT_STEP := 7
+test-unit-sweeps: $(UT_DIR)/plain/suites
+	@UNIT_STEP=1 $(BOARD_EXEC) $< -s test_spool -s test_spool_faults
 test-unit-asan: $(addprefix $(UT_DIR)/asan/,suites $(UT_ALONE))
 	$(UT_RUN)
 # linux_alloc has its own allocator.
