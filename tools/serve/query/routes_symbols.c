@@ -29,7 +29,7 @@ static const char *find_folder(struct et_server *server, struct et_answer *answe
 
 static void answer_error(struct et_answer *answer, int err)
 {
-    et_error("symbols store: %s", strerror(-err));
+    et_error("symbol store: %s", strerror(-err));
     et_answer_text(answer, 503, strerror(-err));
 }
 
