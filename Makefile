@@ -51,8 +51,8 @@ endif
 
 # A file with an architecture's name, such as unwind_arm.c, is only compiled for that architecture.
 OTHER_ARCHS   := $(filter-out $(BOARD_ARCH),x86_64 aarch64 arm)
-here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(wildcard $(1)/*.c))
-# From the bottom: tools/build/checks/rooms.txt. A program links the first definition of a weak name.
+here           = $(filter-out $(BOARD_EXCLUDE) $(foreach arch,$(OTHER_ARCHS),$(1)/%_$(arch).c),$(filter-out $(1)/test_%,$(wildcard $(1)/*.c)))
+# In the order of tools/build/checks/rooms.txt.
 CORE_ROOMS    := $(addprefix core/,unwind profile sample encode deliver collect environment lifecycle) \
                  $(patsubst %/,%,$(sort $(dir $(wildcard core/features/*/*.c))))
 CORE_SRC      := $(foreach room,$(CORE_ROOMS),$(call here,$(room)))
@@ -66,16 +66,11 @@ EP_OBJ        := $(EP_SRC:%.c=$(BUILD)/obj/%.o)
 THIRD_OBJ     := $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o) \
                  $(BUILD)/obj/nanopb/pb_common.o $(BUILD)/obj/nanopb/pb_encode.o
 EP_LIB        := $(BUILD)/libedgeprof.a
-# Code that runs for every sample is optimized for speed. Code that runs for unknown rules, or at most once per
-# interval, is optimized for size.
-EP_FAST       := $(addprefix core/,sample/capture.c sample/ring.c unwind/unwind.c unwind/unwind_cached.c)
-# For edgeprof's own threads: loops may recompute invariants, because that makes shorter code.
-EP_UNHURRIED  := transport/% port/% core/encode/% core/environment/% core/sample/counters.c core/sample/words.c core/sample/text.c \
-                 $(addprefix core/,collect/collect.c collect/add.c collect/interval.c collect/governor.c collect/level.c deliver/deliver.c deliver/outbox.c lifecycle/edgeprof.c lifecycle/layout.c lifecycle/settings.c lifecycle/stats.c)
+# Two folders run on the program's threads, for every sample: they are optimized for speed, all others for size.
+EP_FAST       := core/sample/% core/unwind/%
 MAKE_SRC      := Makefile boards/$(BOARD)/board.mk $(wildcard boards/arch/$(BOARD_ARCH).mk) tools/build/harden.mk
 # $(1): the source
-ep_speed       = $(if $(filter $(EP_FAST),$(1)),-fno-sched-spec --param=logical-op-non-short-circuit=0 --param=tree-reassoc-width=1,-Os) $(if $(filter $(EP_UNHURRIED),$(1)),-fno-move-loop-invariants) \
-                 $(ep_tls_$(BOARD_ARCH)_$(notdir $(1)))
+ep_speed       = $(if $(filter $(EP_FAST),$(1)),,-Os) $(ep_tls_$(BOARD_ARCH)_$(notdir $(1)))
 # The dialect of TLS that OpenTelemetry's specification wants; the default of the other architectures is right.
 ep_tls_x86_64_threads.c := -mtls-dialect=gnu2
 

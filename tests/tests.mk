@@ -16,13 +16,13 @@ UT_sim      := $(wildcard port/sim/*.c)
 UT_linux    := $(PORT_SRC)
 UT_help     := tests/unit/wire.c tests/unit/gunzip.c tests/unit/receiver.c
 UT_help_sim := tests/unit/account.c
-UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)) $(wildcard tests/linux/linux_*.c)
+UT_SOURCES  := $(filter-out tests/unit/tools/%,$(wildcard tests/unit/*/test_*.c)) $(wildcard core/features/*/test_*.c) $(wildcard tests/linux/linux_*.c)
 # test_cfi uses x86-64's register numbers and the host's libdw; test_rates has statistics over many seeds, too slow in QEMU.
 UT_SOURCES  := $(if $(filter host/x86_64,$(BOARD)/$(BOARD_ARCH)),$(UT_SOURCES),$(filter-out %/test_cfi.c,$(UT_SOURCES)))
 UT_SOURCES  := $(if $(filter host,$(BOARD)),$(UT_SOURCES),$(filter-out %/test_rates.c,$(UT_SOURCES)))
 # A target of its own, because it takes minutes.
 UT_WEEK     := test_week
-UT_TESTS    := $(filter-out $(UT_WEEK),$(notdir $(basename $(filter tests/unit/%,$(UT_SOURCES)))))
+UT_TESTS    := $(filter-out $(UT_WEEK),$(notdir $(basename $(filter tests/unit/% core/%,$(UT_SOURCES)))))
 # By name only: the clock of perf events is on request, and depends on what the kernel and the machine permit.
 UT_PERF     := linux_perf
 UT_LINUX    := $(filter-out $(UT_PERF),$(notdir $(basename $(filter tests/linux/%,$(UT_SOURCES)))))

@@ -247,8 +247,10 @@ void ep_collect_gauges(struct ep *ep)
 bool ep_collect_finish(struct ep *ep, bool last)
 {
     ep_collect_gauges(ep);
-    bool done = finish(ep, last);
-    if (done)
-        ep->collect->interval_due_ns = ep->collect->interval_start_ns + ep->interval_ns;
-    return done;
+    if (!finish(ep, last))
+        return false;
+    ep->collect->interval_due_ns = ep->collect->interval_start_ns + ep->interval_ns;
+    EP_EACH_FEATURE (at, interval_end)
+        at.feature->interval_end(ep);
+    return true;
 }

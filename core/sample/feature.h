@@ -65,6 +65,8 @@ struct ep_feature {
     void (*added)(struct ep *ep, const struct ep_sample *sample, unsigned node);
     /* Events of a kind were lost before the collect thread saw them; `value` is their weight. */
     void (*lost)(struct ep *ep, enum ep_kind kind, uint64_t value);
+    /* An interval has ended: its messages are in the outbox, or there is no transport. */
+    void (*interval_end)(struct ep *ep);
     /* An interval or a view ends: replaces the tree's entries of kinds that are a state and no event. */
     void (*gauges)(struct ep *ep);
 

@@ -24,6 +24,7 @@ PORT = ['core/edgeprof/port.h', 'core/edgeprof/port_calls.h']
 # (files, what they may include)
 RULES = [
     ('core/edgeprof/*', ['core/edgeprof/*']),
+    ('core/features/*/test_*.c', ['core/*', 'tests/*', 'port/sim/*', '<generated>', '<system>']),
     ('core/encode*', ['core/*', '<nanopb>']),
     ('core/features/*/message.c', ['core/*', '<nanopb>']),
     ('core/features/pprof/pprof.c', ['core/*', '<nanopb>']),
@@ -89,6 +90,12 @@ class Rooms:
                 self.uses[room].update(words.split())
             elif key.strip():
                 self.errors.append(f'{ROOMS}:{number}: not a line such as "room: tools/lib"')
+        for pattern in [room for room in self.uses if '*' in room]:
+            faces, uses = self.faces.pop(pattern), self.uses.pop(pattern)
+            for folder in sorted(root.glob(pattern)):
+                name = folder.relative_to(root).as_posix()
+                if any(folder.glob('*.c')) and name not in self.uses:
+                    self.faces[name], self.uses[name] = set(faces), set(uses)
         self.errors += self.table(root)
 
     def table(self, root):
