@@ -3,7 +3,18 @@
 
 #include "unit.h"
 
+static struct ep_collect collect;
+static struct ep_deliver deliver;
 static struct ep ep;
+
+static void ep_clear(void)
+{
+    memset(&collect, 0, sizeof collect);
+    memset(&deliver, 0, sizeof deliver);
+    memset(&ep, 0, sizeof ep);
+    ep.collect = &collect;
+    ep.deliver = &deliver;
+}
 
 static void test_each_counter(void **state)
 {
@@ -11,7 +22,7 @@ static void test_each_counter(void **state)
 
     (void)state;
     for (unsigned counter = 0; counter < EP_COUNTERS; counter++) {
-        memset(&ep, 0, sizeof ep);
+        ep_clear();
         ep_stats_fill(&ep, &before);
         ep_count(&ep, (enum ep_counter)counter, 1000 + counter);
         ep_stats_fill(&ep, &after);
@@ -20,7 +31,7 @@ static void test_each_counter(void **state)
             different += memcmp((uint32_t *)&before + i, (uint32_t *)&after + i, sizeof(uint32_t)) != 0;
         assert_int_equal(different, 1);
     }
-    memset(&ep, 0, sizeof ep);
+    ep_clear();
     ep_count(&ep, EP_COUNT_SAMPLES, 1ull << 40);
     ep_count(&ep, EP_COUNT_GAP, 7);
     ep_count(&ep, EP_COUNT_THREADS, 3);
@@ -33,7 +44,7 @@ static void test_losses(void **state)
     struct ep_stats s;
 
     (void)state;
-    memset(&ep, 0, sizeof ep);
+    ep_clear();
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
         ep_lose(&ep, (enum ep_loss)reason, reason + 1, 1000 * reason);
     ep_stats_fill(&ep, &s);
@@ -79,7 +90,7 @@ static void test_threads(void **state)
     struct ep_stats s;
 
     (void)state;
-    memset(&ep, 0, sizeof ep);
+    ep_clear();
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, counter_main, NULL), 0);
     for (unsigned i = 0; i < 100; i++)
