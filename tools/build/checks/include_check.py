@@ -103,7 +103,7 @@ class Rooms:
         for room in self.uses:
             yield from (f'{ROOMS}: {room} uses {used}, which is no room' for used in sorted(self.uses[room] - set(self.uses)))
             yield from (f'{ROOMS}: {room}/{header} is in the face and does not exist' for header in sorted(self.faces[room])
-                        if not (root / room / header).is_file())
+                        if not any((root / room).glob(header)))
             circle = self.circle(room)
             if circle and room == min(circle):
                 yield f'{ROOMS}: rooms use each other in a circle: {" -> ".join(circle)}'
@@ -128,7 +128,7 @@ class Rooms:
             return None
         if other not in self.uses[room]:
             return f'{room} does not use {other}'
-        if pathlib.PurePosixPath(target).name not in self.faces[other]:
+        if not any(fnmatch.fnmatch(pathlib.PurePosixPath(target).name, header) for header in self.faces[other]):
             return f'it is not in the face of {other}'
         return None
 
