@@ -155,3 +155,7 @@ test-encoders: $(UT_DIR)/encode_dump
 	    if [ $$f = compact ]; then proto=core/proto/compact.proto; else proto=$(UT_PPROF_PROTO); fi; \
 	    $(PYTHON) tests/unit/encode/encode_check.py $$f $(UT_DIR)/$$f $$proto "go tool pprof"; \
 	done
+
+.PHONY: test-places
+test-places: lib tools $(UT_DIR)/plain/suites $(ET_TEST)/edgeprof
+	@tests/places.sh $(BUILD)
