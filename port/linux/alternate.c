@@ -11,6 +11,7 @@
 #include "own_signal.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/auxv.h>
 
 #define SIGNALS 65
@@ -25,12 +26,20 @@
 static atomic_bool tight_seen;
 static atomic_bool guarded; /* the handlers that were installed before have been changed */
 
-/* The kernel's frame: all registers, up to 11 KiB on x86-64 with AMX. */
-static size_t frame_bytes(void)
+/* The kernel's frame: all registers, up to 11 KiB on x86-64 with AMX. The handler only reads it, since the C library's
+ * MINSIGSTKSZ is a call. */
+static atomic_size_t frame;
+
+static void frame_measure(void)
 {
     size_t bytes = (size_t)getauxval(AT_MINSIGSTKSZ);
 
-    return bytes ? bytes : (size_t)MINSIGSTKSZ;
+    atomic_store_explicit(&frame, bytes ? bytes : (size_t)MINSIGSTKSZ, memory_order_relaxed);
+}
+
+static size_t frame_bytes(void)
+{
+    return atomic_load_explicit(&frame, memory_order_relaxed);
 }
 
 bool ep_linux_stack_is_tight(size_t size)
@@ -70,6 +79,7 @@ void ep_linux_stacks_guard(void)
 
 void ep_linux_stacks_guard_again(void)
 {
+    frame_measure();
     atomic_store(&guarded, false);
     ep_linux_stacks_guard();
 }
@@ -79,6 +89,7 @@ int ep_linux_sigaltstack(ep_linux_alternate_call *real, const stack_t *wanted, s
     const size_t size = wanted && !(wanted->ss_flags & SS_DISABLE) ? wanted->ss_size : 0;
 
     if (wanted) {
+        frame_measure();
         ep_linux_stack_seen(size);
         ep_linux_stacks_guard();
     }
