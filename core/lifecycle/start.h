@@ -19,7 +19,4 @@ int ep_settings_apply(struct ep *ep, const struct ep_config *config);
 /* The endpoint without its user and password, for messages. */
 const char *ep_endpoint_shown(const char *endpoint);
 
-/* Parks the two threads; 0 or a negative errno value. Context: init. */
-int ep_threads_park(struct ep *ep);
-
 #endif
