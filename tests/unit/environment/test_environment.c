@@ -49,6 +49,7 @@ static void test_own_variables(void **state)
     assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=timer"), 0);
     assert_int_equal(c.flags, EP_CLOCK_TIMERS);
     assert_int_equal(TAKE(&c, "EDGEPROF_CLOCK=sundial"), -EINVAL);
+    assert_string_equal(ep_start_error(), "EDGEPROF_CLOCK: must be auto, ticks, timer or perf, not sundial");
     assert_int_equal(TAKE(&c, "EDGEPROF_PIN=0"), 0);
     assert_int_equal(c.flags & EP_NO_PIN, EP_NO_PIN);
     c.flags = 0;
