@@ -108,26 +108,23 @@ $(ET_TEST)/edgeprof: $(ET_ASAN_OBJ)
 $(ET_TEST)/unit/%.o: private ET_CPPFLAGS += -Itests/unit/tools/support
 $(ET_TEST)/unit/%.o: tests/unit/tools/%.c tools/tools.mk $(ET_HEADERS) $(wildcard tests/unit/tools/support/*.h) $(ET_GEN)
 	@mkdir -p $(@D)
-	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
-# $(1): the test's source
-define et_unit
-$(ET_TEST)/$(notdir $(basename $(1))): $(1:tests/unit/tools/%.c=$(ET_TEST)/unit/%.o) $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
-	@echo "  LD $$@"; $$(ET_CC) $(ET_ASAN) -o $$@ $$^ $$(ET_LDLIBS) -lcmocka
-endef
-$(foreach source,$(ET_UNIT_SRC),$(eval $(call et_unit,$(source))))
+	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) $(ET_MAIN) -c $< -o $@
+# One program of all test files (tests/unit/suites.c).
+$(ET_UNIT_SRC:tests/unit/tools/%.c=$(ET_TEST)/unit/%.o): private ET_MAIN = -Dmain=suite_$(*F) -Wno-missing-prototypes
+$(ET_TEST)/suites: tests/unit/suites.c $(ET_UNIT_SRC:tests/unit/tools/%.c=$(ET_TEST)/unit/%.o) $(ET_SUPPORT) $(filter-out $(ET_TEST)/cmd/main.o,$(ET_ASAN_OBJ))
+	@echo "  LD $@"; $(ET_CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(ET_ASAN) -D'SUITES=$(foreach s,$(ET_UNIT),SUITE($(s)))' -o $@ $^ $(ET_LDLIBS) -lcmocka
 
 # A program with known functions and lines: as built, stripped, and its debug file.
 $(ET_SAMPLE): tests/unit/tools/symbols/sample.c tools/tools.mk
 	@mkdir -p $(@D)/debug
-	$(ET_CC) -g -O2 -Wl,--build-id=sha1,--export-dynamic -o $@ $<
+	$(ET_CC) -g -O2 -ffile-prefix-map="$(CURDIR)"=. -Wl,--build-id=sha1,--export-dynamic -o $@ $<
 	objcopy --only-keep-debug $@ $(@D)/debug/sample.dbg
 	objcopy --strip-all $@ $(@D)/sample-stripped
 	mkdir -p $(@D)/linked/.debug && cp $(@D)/debug/sample.dbg $(@D)/linked/.debug/names.debug
 	cd $(@D)/linked/.debug && objcopy --add-gnu-debuglink=names.debug ../../sample-stripped ../sample-linked
 
-test-tools-unit: $(ET_UNIT:%=$(ET_TEST)/%) $(ET_SAMPLE)
-	@set -e; export $(ET_RUN_ENV); for t in $(ET_UNIT); do echo "$$t"; $(ET_TEST)/$$t $(ET_TEST) tests/unit/tools/symbols; done 2>&1; \
-	    echo "$@: $(words $(ET_UNIT)) programs passed"
+test-tools-unit: $(ET_TEST)/suites $(ET_SAMPLE)
+	@$(ET_RUN_ENV) $< $(ET_TEST) tests/unit/tools/symbols
 
 # ---- once more, with TSan ----
 

@@ -31,8 +31,8 @@ $(HOST_GO): tests/host/target.go
 	@mkdir -p $(@D)
 	GOFLAGS= GO111MODULE=off GOCACHE="$$PWD/$(ET_TEST)/go" go build -o $@ $<
 
-power-cut: $(ET_TEST)/test_powercut ## the power goes at each write, sync, truncation and removal of the database; `make test` has every fourth
-	@$(ET_RUN_ENV) $< $(ET_TEST) tests/unit/tools/symbols 1
+power-cut: $(ET_TEST)/suites ## the power goes at each write, sync, truncation and removal of the database; `make test` has every fourth
+	@$(ET_RUN_ENV) $< -s test_powercut $(ET_TEST) tests/unit/tools/symbols 1
 
 # ---- benchmarks ----
 
