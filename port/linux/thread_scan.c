@@ -6,6 +6,7 @@
 #include "own_threads.h"
 #include "perf_clock.h"
 #include "sampler.h"
+#include "thread_start.h"
 #include "thread_table.h"
 
 #include <errno.h>
@@ -124,5 +125,6 @@ int ep_port_threads_scan(void)
     if (ep_linux_samples()) /* the collect thread starts before sampling does */
         armed = scan_threads();
     ep_release();
+    ep_linux_process_look();
     return armed;
 }

@@ -11,16 +11,12 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "own_signal.h"
 
-#define STARTS      64
-#define LAST_TRIALS 100
+#define STARTS 64
 
 struct start {
     atomic_uint used;
@@ -38,48 +34,6 @@ static size_t default_stack;
 static atomic_uint announced;
 /* Number of the program's known threads (announced ones and the main thread), minus one. */
 static atomic_int more_than_one;
-static atomic_uint others; /* result of count_other() */
-
-static bool is_ended_main(uint32_t tid)
-{
-    char text[192];
-    const char *state;
-
-    return tid == (uint32_t)getpid() && ep_linux_task_read(tid, "/stat", text, sizeof text) > 0 &&
-           (state = strrchr(text, ')')) != NULL && strncmp(state, ") Z", 3) == 0;
-}
-
-static void count_other(uint32_t tid)
-{
-    if (tid != (uint32_t)syscall(SYS_gettid) && !ep_linux_thread_is_own(tid) && !is_ended_main(tid))
-        (void)atomic_fetch_add(&others, 1);
-}
-
-/* Repeats the check, because a main thread that has called pthread_exit() takes a moment to end. */
-static bool is_last(void)
-{
-    const struct timespec moment = {.tv_nsec = 1000000};
-
-    for (unsigned i = 0; i < LAST_TRIALS; i++) {
-        atomic_store(&others, 0);
-        if (ep_linux_tasks(count_other) != 0)
-            return false;
-        if (atomic_load(&others) == 0)
-            return true;
-        (void)nanosleep(&moment, NULL);
-    }
-    return false;
-}
-
-/* The C library would end the process with its last thread, but it also counts edgeprof's threads. So this does it. */
-static void end_with_last_thread(void)
-{
-    if (atomic_fetch_sub(&more_than_one, 1) != 0 || !ep_hold())
-        return;
-    ep_release();
-    if (is_last())
-        exit(0);
-}
 
 /* Runs after the program's own destructors, which may take several rounds; but not in the last round, in which
  * sanitizers and allocators free their per-thread state. */
@@ -90,7 +44,8 @@ static void thread_ends(void *value)
     if (round < &starts[PTHREAD_DESTRUCTOR_ITERATIONS - 2] && pthread_setspecific(end_key, round + 1) == 0)
         return;
     ep_linux_thread_ends();
-    end_with_last_thread();
+    if (atomic_fetch_sub(&more_than_one, 1) == 0)
+        ep_linux_thread_ended();
 }
 
 static void prepare_once(void)
@@ -172,7 +127,7 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
                            void *(*fn)(void *), void *argument)
 {
     (void)pthread_once(&once, prepare_once);
-    struct start *start = ep_linux_is_own_start(fn) ? NULL : start_take();
+    struct start *start = ep_linux_is_own_start(fn) || ep_linux_is_process_end(fn) ? NULL : start_take();
     if (!start)
         return create(thread, attributes, fn, argument);
 

@@ -27,4 +27,14 @@ void ep_linux_stack_prepare(void);
  * library's; then size is the size given at creation. Context: any thread. */
 struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintptr_t here);
 
+/* An announced thread ends that may be the last of the program: then the process ends (last_thread.c).
+ * Context: any thread. */
+void ep_linux_thread_ended(void);
+
+/* Ends the process if none of the program's threads is left. Context: collect. */
+void ep_linux_process_look(void);
+
+/* Returns true for the thread that ends the process. Context: any thread. */
+bool ep_linux_is_process_end(void *(*start)(void *));
+
 #endif
