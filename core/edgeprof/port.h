@@ -130,6 +130,7 @@ uint64_t ep_port_modules_generation(void);
 
 /* Calls ep_module_seen() for every executable range, after it has made sure that the module is never unmapped; and for
  * the program's writable range, which has the type descriptors. With pin 0 it leaves out modules that may be unmapped.
+ * Returns 0; -EAGAIN: some modules could not be kept loaded yet, call it again; else the system's error.
  * Context: init, collect. */
 int ep_port_modules_scan(int pin);
 

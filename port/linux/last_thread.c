@@ -86,11 +86,6 @@ static void *end_process(void *unused)
     _exit(status >> 8);
 }
 
-bool ep_linux_is_process_end(void *(*start)(void *))
-{
-    return start == end_process;
-}
-
 void ep_linux_process_look(void)
 {
     pthread_t thread;

@@ -35,6 +35,17 @@ void ep_linux_context(const void *ucontext, struct ep_registers *context);
 /* Converts a pc from /proc to one of struct ep_registers (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 
+/* Calls each() with path and bias of every module that could be unloaded. Context: init, and the thread that pins. */
+void ep_linux_modules_each(void (*each)(const char *path, uintptr_t bias));
+
+/* Pins such modules (pin.c): at once on a thread of the program; on edgeprof's threads another thread does it, and this
+ * waits for it at most 20 ms. Context: init, collect. */
+void ep_linux_pin(void);
+/* Returns true if that module can no longer be unloaded. Context: init, collect. */
+bool ep_linux_is_pinned(uintptr_t bias);
+/* For a forked child, which has no such thread. Context: init. */
+void ep_linux_pins_forked(void);
+
 /* Asks the kernel to read a module's unwind tables from the disk, so that handlers need not wait for them. No effect
  * if the kernel refuses. Context: init, collect. */
 void ep_linux_tables_fetch(const struct ep_module_info *info);

@@ -8,13 +8,13 @@
  * and a stack through it is cut there.
  *
  * Never call dlopen() inside dl_iterate_phdr(): that could deadlock with the service's dlopen(). So each module is
- * visited twice: the first time its name is copied, then it is pinned by name, and the second time it is reported if
- * still there.
+ * visited twice: the first time its name is copied, then it is pinned by name (pin.c), and the second time it is
+ * reported if still there.
  */
 #include "linux.h"
 
-#include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -196,13 +196,6 @@ static void vdso_report(void)
     (void)module_report(&dl, sizeof dl, NULL);
 }
 
-/* True if the module, which is not `own`, cannot be unloaded any more. A handle is the link map, in glibc and musl. */
-static bool module_pin(const struct found *found)
-{
-    const struct link_map *map = found->path[0] ? dlopen(found->path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
-    return map && map->l_addr == found->bias;
-}
-
 static int generation_visit(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
@@ -218,20 +211,45 @@ uint64_t ep_port_modules_generation(void)
     return value;
 }
 
-int ep_port_modules_scan(int pin)
+static bool find_at(unsigned index, struct found *found)
+{
+    found->index = index;
+    return dl_iterate_phdr(copy_at_index, found) != 0;
+}
+
+void ep_linux_modules_each(void (*each)(const char *path, uintptr_t bias))
+{
+    struct found found;
+
+    for (unsigned index = 0; find_at(index, &found); index++)
+        if (!found.own)
+            each(found.path, found.bias);
+}
+
+/* Reports what is pinned. Returns whether there is a module that is not. */
+static bool report_all(int pin)
 {
     static struct found found;
+    bool more = false;
 
+    for (unsigned index = 0; find_at(index, &found); index++) {
+        const bool usable = found.own || (pin && ep_linux_is_pinned(found.bias));
+        if (usable)
+            (void)dl_iterate_phdr(module_report, &found);
+        more |= pin && !usable && found.path[0];
+    }
+    return more;
+}
+
+int ep_port_modules_scan(int pin)
+{
     if (!program_path[0]) {
         ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
         program_path[size > 0 ? size : 0] = 0;
     }
     vdso_report();
-    for (unsigned index = 0;; index++) {
-        found.index = index;
-        if (dl_iterate_phdr(copy_at_index, &found) == 0)
-            return 0;
-        if (found.own || (pin && module_pin(&found)))
-            (void)dl_iterate_phdr(module_report, &found);
-    }
+    if (!report_all(pin))
+        return 0;
+    ep_linux_pin();
+    return report_all(pin) && ep_linux_here_is_own() ? -EAGAIN : 0;
 }

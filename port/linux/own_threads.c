@@ -56,13 +56,18 @@ static struct {
     sigjmp_buf at;
 } own[EP_ROLES];
 
-static atomic_uint own_tid[EP_ROLES];
+static atomic_uint own_tid[EP_LINUX_ROLES];
 static _Thread_local bool here_is_own;
 
 void ep_linux_thread_own(enum ep_role role)
 {
     here_is_own = true;
     atomic_store(&own_tid[role], (uint32_t)syscall(SYS_gettid));
+}
+
+void ep_linux_thread_ends_own(enum ep_role role)
+{
+    atomic_store(&own_tid[role], 0);
 }
 
 bool ep_linux_here_is_own(void)
@@ -79,7 +84,7 @@ bool ep_linux_thread_is_own(uint32_t tid)
 {
     bool own = false;
 
-    for (unsigned role = 0; role < EP_ROLES; role++)
+    for (unsigned role = 0; role < EP_LINUX_ROLES; role++)
         own |= tid == atomic_load(&own_tid[role]);
     return own;
 }
@@ -88,7 +93,7 @@ uint64_t ep_linux_own_ns(void)
 {
     uint64_t ns = 0;
 
-    for (unsigned role = 0; role < EP_ROLES; role++) {
+    for (unsigned role = 0; role < EP_LINUX_ROLES; role++) {
         uint32_t tid = atomic_load(&own_tid[role]);
         ns += tid ? ep_linux_cpu_ns(tid) : 0;
     }
@@ -280,8 +285,9 @@ bool ep_linux_thread_settled(enum ep_role role)
 
 void ep_linux_threads_lost(void)
 {
-    for (unsigned role = 0; role < EP_ROLES; role++)
+    for (unsigned role = 0; role < EP_LINUX_ROLES; role++)
         atomic_store(&own_tid[role], 0);
+    ep_linux_pins_forked();
 }
 
 int ep_port_thread_join(enum ep_role role)

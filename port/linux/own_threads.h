@@ -10,6 +10,13 @@
 
 #include <edgeprof/port_calls.h>
 
+/* Beyond the core's roles: the thread that pins modules (pin.c). */
+#define EP_LINUX_ROLE_PIN ((enum ep_role)EP_ROLES)
+#define EP_LINUX_ROLES    (EP_ROLES + 1)
+
+/* The calling thread of that role is no longer edgeprof's. Context: any thread. */
+void ep_linux_thread_ends_own(enum ep_role role);
+
 /* The system call clone. The child runs body(argument) on the stack that ends at `stack`, with `tls` as its thread
  * pointer. body must not return. The kernel stores the child's id at *tid, and 0 when the child has ended. One
  * implementation per architecture. Returns the child's id or a negative errno value. Context: signal. */

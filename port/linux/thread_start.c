@@ -127,7 +127,7 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
                            void *(*fn)(void *), void *argument)
 {
     (void)pthread_once(&once, prepare_once);
-    struct start *start = ep_linux_is_own_start(fn) || ep_linux_is_process_end(fn) ? NULL : start_take();
+    struct start *start = ep_linux_is_own_start(fn) || ep_linux_here_is_own() ? NULL : start_take();
     if (!start)
         return create(thread, attributes, fn, argument);
 

@@ -34,7 +34,4 @@ void ep_linux_thread_ended(void);
 /* Ends the process if none of the program's threads is left. Context: collect. */
 void ep_linux_process_look(void);
 
-/* Returns true for the thread that ends the process. Context: any thread. */
-bool ep_linux_is_process_end(void *(*start)(void *));
-
 #endif
