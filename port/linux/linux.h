@@ -38,8 +38,8 @@ uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);
 /* Calls each() with path and bias of every module that could be unloaded. Context: init, and the thread that pins. */
 void ep_linux_modules_each(void (*each)(const char *path, uintptr_t bias));
 
-/* Pins such modules (pin.c): at once on a thread of the program; on edgeprof's threads another thread does it, and this
- * waits for it at most 20 ms. Context: init, collect. */
+/* Pins such modules (pin.c): at once; but for the collect thread another thread does it, and this waits for it at most
+ * 20 ms. Context: init, collect. */
 void ep_linux_pin(void);
 /* Returns true if that module can no longer be unloaded. Context: init, collect. */
 bool ep_linux_is_pinned(uintptr_t bias);

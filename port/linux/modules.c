@@ -12,6 +12,7 @@
  * reported if still there.
  */
 #include "linux.h"
+#include "own_threads.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -118,7 +119,7 @@ static const char *path_of(const struct dl_phdr_info *info)
 struct found {
     unsigned index;
     uintptr_t bias;
-    bool own; /* the program: never unloaded */
+    bool own; /* the program, the vdso: never unloaded */
     char path[PATH_MOST];
 };
 
@@ -131,7 +132,7 @@ static int copy_at_index(struct dl_phdr_info *dl, size_t size, void *context)
     if (found->index-- > 0)
         return 0;
     found->bias = dl->dlpi_addr;
-    found->own = path == program_path;
+    found->own = path == program_path || path[0] == '[';
     size_t length = strlen(path);
     if (length >= sizeof found->path)
         length = 0; /* cannot be pinned */
@@ -251,5 +252,5 @@ int ep_port_modules_scan(int pin)
     if (!report_all(pin))
         return 0;
     ep_linux_pin();
-    return report_all(pin) && ep_linux_here_is_own() ? -EAGAIN : 0;
+    return report_all(pin) && ep_linux_here_is(EP_ROLE_COLLECT) ? -EAGAIN : 0;
 }

@@ -70,6 +70,11 @@ void ep_linux_thread_ends_own(enum ep_role role)
     atomic_store(&own_tid[role], 0);
 }
 
+bool ep_linux_here_is(enum ep_role role)
+{
+    return atomic_load(&own_tid[role]) == (uint32_t)syscall(SYS_gettid);
+}
+
 bool ep_linux_here_is_own(void)
 {
     return here_is_own;

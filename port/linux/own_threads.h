@@ -14,6 +14,9 @@
 #define EP_LINUX_ROLE_PIN ((enum ep_role)EP_ROLES)
 #define EP_LINUX_ROLES    (EP_ROLES + 1)
 
+/* Returns true on edgeprof's thread of that role. Context: any thread. */
+bool ep_linux_here_is(enum ep_role role);
+
 /* The calling thread of that role is no longer edgeprof's. Context: any thread. */
 void ep_linux_thread_ends_own(enum ep_role role);
 

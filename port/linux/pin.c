@@ -2,9 +2,9 @@
  * Modules that can no longer be unloaded, so that handlers may read their tables.
  *
  * dlopen() with RTLD_NODELETE pins a module, and waits for the loader's lock, which a program holds while it runs the
- * constructors of what it loads: for seconds, or until exit(). At start the program's own thread pins. Later a thread
- * that exists only for that does it, for whom the collect thread waits AWAIT_NS at most: so collect never takes that
- * lock. A module is reported once it is pinned.
+ * constructors of what it loads: for seconds, or until exit(). At start the thread that calls ep_start() pins. Later a
+ * thread that exists only for that does it, for whom the collect thread waits AWAIT_NS at most: so collect never takes
+ * that lock. A module is reported once it is pinned.
  */
 #include "linux.h"
 #include "own_signal.h"
@@ -83,7 +83,7 @@ static int pin_thread(void)
 
 void ep_linux_pin(void)
 {
-    if (!ep_linux_here_is_own()) {
+    if (!ep_linux_here_is(EP_ROLE_COLLECT)) {
         ep_linux_modules_each(pin);
         return;
     }

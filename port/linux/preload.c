@@ -92,6 +92,17 @@ static void incident_begin(void)
         ep_preload_say_error("no incidents", ep_start_error(), error);
 }
 
+/* The section of NEXT()'s names. */
+extern const struct ep_preload_name __start_ep_next[] __attribute__((visibility("hidden")));
+extern const struct ep_preload_name __stop_ep_next[] __attribute__((visibility("hidden")));
+
+void ep_preload_find_all(void)
+{
+    for (const struct ep_preload_name *at = __start_ep_next; at < __stop_ep_next; at++)
+        if (!atomic_load_explicit(at->next, memory_order_relaxed))
+            (void)ep_preload_find(at->next, at->name);
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
@@ -105,6 +116,7 @@ __attribute__((constructor)) static void preload_begin(void)
         ep_preload_say("not profiling", "EDGEPROF_EXIT_TIMEOUT: must be a number of ms from 0 to 600000");
         return;
     }
+    ep_preload_find_all();
     ep_linux_here_set_own(true);
     own_text_tell();
     add_more(&config);

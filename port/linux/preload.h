@@ -74,17 +74,27 @@ static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)
     return symbol;
 }
 
+/* Every function that is looked up, in a section of its own. */
+struct ep_preload_name {
+    _Atomic(void *) *next;
+    const char *name;
+};
+
+/* Finds them all, at start: dlsym() waits for the loader's lock, and edgeprof's threads may not. Context: init. */
+void ep_preload_find_all(void);
+
 /* clang-format off */
 /* next_NAME(): the function of that name in the next library. */
 #define NEXT(result, name, arguments) \
     typedef result type_##name arguments; \
+    static _Atomic(void *) place_##name; \
+    static const struct ep_preload_name name_##name __attribute__((used, section("ep_next"))) = {&place_##name, #name}; \
     static inline type_##name *next_##name(void) \
     { \
-        static _Atomic(void *) next; \
         type_##name *function; \
-        void *symbol = atomic_load_explicit(&next, memory_order_relaxed); \
+        void *symbol = atomic_load_explicit(&place_##name, memory_order_relaxed); \
         if (!symbol) \
-            symbol = ep_preload_find(&next, #name); \
+            symbol = ep_preload_find(&place_##name, #name); \
         memcpy(&function, &symbol, sizeof function); \
         return function; \
     }
