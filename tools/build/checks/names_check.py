@@ -59,9 +59,9 @@ def proto_errors(root, frames):
 def page_errors(root, frames, losses):
     page = root / 'docs/troubleshooting.md'
     known = {name for _, name, _ in frames} | OTHER_FRAMES
-    for cells in table(page, '| frame | meaning |'):
-        if cells[0].startswith('`[') and cells[0].strip('`') not in known:
-            yield f'troubleshooting.md: {cells[0]} is no frame of names.def'
+    for name in re.findall(r'^\| `(\[[^`]*\])`', (root / 'docs/frames.md').read_text(), re.M):
+        if name not in known:
+            yield f'frames.md: `{name}` is no frame of names.def'
     theirs = [name for cells in table(page, '| reason | meaning | what to do |') for name in cells[0].split(', ')]
     ours = [name for _, name, _ in losses]
     for name in sorted(set(ours) ^ set(theirs)):

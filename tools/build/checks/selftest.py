@@ -304,7 +304,7 @@ class Tree(Fixture):
 
 
 class Names(Fixture):
-    FILES = ('core/proto/names.def', 'core/proto/compact.proto', 'core/FORMAT.md', 'docs/troubleshooting.md', 'core/sample/words.c',
+    FILES = ('core/proto/names.def', 'core/proto/compact.proto', 'core/FORMAT.md', 'docs/troubleshooting.md', 'docs/frames.md', 'core/sample/words.c',
              'core/edgeprof/edgeprof.h', 'tools/lib/kinds.c')
 
     def changed(self, file, old, new):
@@ -323,7 +323,7 @@ class Names(Fixture):
                 ('core/FORMAT.md', '| 33 |', '| 34 |', 'FORMAT.md: special frames: number 33'),
                 ('core/proto/names.def', 'LOSS(NO_SLOT, 2,', 'LOSS(NO_SLOT, 19,', 'LOSS: number 19 is not in order'),
                 ('core/proto/names.def', '"[gap]"', '"[hole]"', 'compact.proto: frame 10'),
-                ('docs/troubleshooting.md', '| `[gap]` |', '| `[hole]` |', '`[hole]` is no frame'),
+                ('docs/frames.md', '| `[gap]` |', '| `[hole]` |', '`[hole]` is no frame'),
                 ('docs/troubleshooting.md', '| ring full |', '| ring |', 'ring full is only in names.def'),
                 ('tools/lib/kinds.c', '{8, "thread"', '{8, "threads"', "the library says (8, 'thread'"),
                 ('tools/lib/kinds.c', '"Locks", "nanoseconds"', '"Locks", "bytes"', 'kinds')):
