@@ -48,10 +48,10 @@ void ep_preload_say_line(const char *text)
     write_line(line, snprintf(line, sizeof line, "edgeprof: %s\n", text), sizeof line);
 }
 
-/* Checks whether address space for a stack is missing: pthread_create() returns EAGAIN for that too. */
-static bool stack_refused(void)
+/* Returns whether the kernel refuses memory for a stack. pthread_create() returns EAGAIN for that too. */
+static bool stack_refused(int access)
 {
-    void *stack = mmap(NULL, STACK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *stack = mmap(NULL, STACK_BYTES, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (stack == MAP_FAILED)
         return true;
@@ -59,33 +59,38 @@ static bool stack_refused(void)
     return false;
 }
 
-static int limit_of(int error, const char **name, const char **option)
+struct named_limit {
+    int number; /* -1: none */
+    const char *name, *option;
+};
+
+/* RLIMIT_AS limits all mappings, RLIMIT_DATA those that can be written. */
+static struct named_limit limit_of(int error)
 {
-    if (error == -EMFILE) {
-        *name = "open files (RLIMIT_NOFILE";
-        *option = "-n";
-        return RLIMIT_NOFILE;
-    }
-    if (error == -ENOMEM || (error == -EAGAIN && stack_refused())) {
-        *name = "address space (RLIMIT_AS";
-        *option = "-v";
-        return RLIMIT_AS;
-    }
-    *name = "processes and threads (RLIMIT_NPROC";
-    *option = "-u";
-    return error == -EAGAIN ? (int)RLIMIT_NPROC : -1;
+    const bool memory = error == -ENOMEM || error == -EAGAIN;
+
+    if (error == -EMFILE)
+        return (struct named_limit){RLIMIT_NOFILE, "open files (RLIMIT_NOFILE", "-n"};
+    if (memory && stack_refused(PROT_NONE))
+        return (struct named_limit){RLIMIT_AS, "address space (RLIMIT_AS", "-v"};
+    if (memory && stack_refused(PROT_READ | PROT_WRITE))
+        return (struct named_limit){RLIMIT_DATA, "data (RLIMIT_DATA", "-d"};
+    if (error == -EAGAIN)
+        return (struct named_limit){RLIMIT_NPROC, "processes and threads (RLIMIT_NPROC", "-u"};
+    return (struct named_limit){-1, "", ""};
 }
 
 void ep_preload_say_error(const char *what, const char *why, int error)
 {
     char text[256];
-    const char *name, *option, *colon = why[0] ? ": " : "";
+    const char *colon = why[0] ? ": " : "";
+    const struct named_limit reached = limit_of(error);
     struct rlimit limit;
-    int which = limit_of(error, &name, &option);
 
-    if (which >= 0 && getrlimit((__rlimit_resource_t)which, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    if (reached.number >= 0 && getrlimit((__rlimit_resource_t)reached.number, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY)
         (void)snprintf(text, sizeof text, "%s%sthe limit of %s, %llu) is reached; raise it with \"ulimit %s\"", why,
-                       colon, name, (unsigned long long)limit.rlim_cur, option);
+                       colon, reached.name, (unsigned long long)limit.rlim_cur, reached.option);
     else
         (void)snprintf(text, sizeof text, "%s%s%s", why, colon, strerror(-error));
     ep_preload_say(what, text);
