@@ -58,6 +58,11 @@ static bool is_last(void)
     return ep_linux_tasks(count_other) == 0 && atomic_load(&others) == 0;
 }
 
+bool ep_linux_process_is_alone(void)
+{
+    return is_last();
+}
+
 void ep_linux_thread_ended(void)
 {
     const struct timespec moment = {.tv_nsec = 1000000};

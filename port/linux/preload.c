@@ -103,9 +103,20 @@ void ep_preload_find_all(void)
             (void)ep_preload_find(at->next, at->name);
 }
 
-__attribute__((constructor)) static void preload_begin(void)
+void ep_preload_endpoints(void)
 {
     const struct ep_pull_config pull = {.memory = pull_memory, .memory_size = sizeof pull_memory};
+    const int control = ep_control_start(NULL, NULL), pulled = ep_pull_start(&pull);
+
+    report_endpoint("no control endpoint, see EDGEPROF_CONTROL", control);
+    if (pulled == -EACCES)
+        ep_preload_say("no pull endpoint, see EDGEPROF_PULL", PULL_REFUSED);
+    else
+        report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
+}
+
+__attribute__((constructor)) static void preload_begin(void)
+{
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
     struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
     int wanted = ep_preload_chosen() ? ep_config_from_env(&config) : 0;
@@ -136,9 +147,11 @@ __attribute__((constructor)) static void preload_begin(void)
     ep_notice_to(ep_preload_say_line);
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();
-    if (started)
+    if (started) {
+        ep_preload_alone_follow(&config);
         ep_preload_fork_follow(&config);
-    int control = error ? 0 : ep_control_start(NULL, NULL), pulled = error ? 0 : ep_pull_start(&pull);
+        ep_preload_endpoints();
+    }
     ep_linux_here_set_own(false);
     if (error && secure)
         ep_preload_say("not profiling", ep_tls_error());
@@ -146,11 +159,6 @@ __attribute__((constructor)) static void preload_begin(void)
         ep_preload_say("not profiling", ep_start_error());
     else if (error)
         ep_preload_say_error("not profiling", ep_start_error(), error);
-    report_endpoint("no control endpoint, see EDGEPROF_CONTROL", control);
-    if (pulled == -EACCES)
-        ep_preload_say("no pull endpoint, see EDGEPROF_PULL", PULL_REFUSED);
-    else
-        report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
 __attribute__((destructor)) static void preload_end(void)

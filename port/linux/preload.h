@@ -60,6 +60,14 @@ bool ep_preload_fork_started(void);
 /* The process ends: waits for a start that has begun, and prevents later ones. Context: init. */
 void ep_preload_fork_end(void);
 
+/* ---- calls that need a process with one thread (preload_alone.c) ---- */
+
+/* From here on such a call of this process works. The strings of the configuration must stay. Context: init. */
+void ep_preload_alone_follow(const struct ep_config *config);
+
+/* Starts the control and the pull endpoint, if the environment wants them. Context: init. */
+void ep_preload_endpoints(void);
+
 /* Finds the next definition of a function. On x86-64 glibc also has obsolete condition variables under the same
  * names. */
 static inline void *ep_preload_find(_Atomic(void *) *next, const char *name)

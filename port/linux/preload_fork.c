@@ -127,6 +127,9 @@ void ep_preload_fork_follow(const struct ep_config *config)
     kept.flags = (config->flags & ~(uint32_t)EP_LAZY_THREADS) | EP_SINCE_FORK;
     if (!keep(&kept.service) || !keep(&kept.tags) || !keep(&kept.endpoint) || !keep(&kept.headers))
         return;
+    struct ep_config same = kept; /* strings that the program cannot overwrite */
+    same.flags = config->flags;
+    ep_preload_alone_follow(&same);
     atomic_store(&following, pthread_atfork(NULL, NULL, forked) == 0);
 }
 

@@ -34,4 +34,7 @@ void ep_linux_thread_ended(void);
 /* Ends the process if none of the program's threads is left. Context: collect. */
 void ep_linux_process_look(void);
 
+/* Returns true if the process has no thread but the calling one and edgeprof's. Context: any thread. */
+bool ep_linux_process_is_alone(void);
+
 #endif

@@ -40,7 +40,7 @@ int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
     if (at >= file.size)
         return 0;
     if (size > file.size - at)
-        size = file.size - at;
+        size = (size_t)(file.size - at);
     memcpy(bytes, file.bytes + at, size);
     return (int64_t)size;
 }

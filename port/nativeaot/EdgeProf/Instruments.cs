@@ -28,7 +28,7 @@ internal static unsafe class Instruments
     {
         lock (Gate)
         {
-            meter ??= Create();
+            meter ??= CreateOrSay();
             var last = Profiler.GetStats();
             var error = Native.Start(options, tls);
             if (error == 0 || Totals.Of(Profiler.GetStats()) != Totals.Of(last)) // else it has failed before its figures changed
@@ -68,6 +68,20 @@ internal static unsafe class Instruments
     }
 
     private static KeyValuePair<string, object?> By(string key, string value) => new(key, value);
+
+    /// <summary>A program without reflection (IlcDisableReflection) has no meters. It is profiled all the same.</summary>
+    private static Meter? CreateOrSay()
+    {
+        try
+        {
+            return Create();
+        }
+        catch (Exception e)
+        {
+            Profiler.Say($"no metrics: {e.Message}");
+            return null;
+        }
+    }
 
     private static Meter Create()
     {

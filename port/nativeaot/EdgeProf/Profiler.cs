@@ -68,11 +68,36 @@ public static unsafe partial class Profiler
         {
             if (running || !IsConfiguredByEnvironment || !Supported())
                 return false;
-            var error = Native.Configured() is < 0 and var wrong ? wrong : StartLocked(new ProfilerOptions());
-            if (error != 0)
-                Say($"not started: {Describe(error)}");
-            automatic = error == 0;
+            try
+            {
+                var error = Native.Configured() is < 0 and var wrong ? wrong : StartLocked(new ProfilerOptions());
+                if (error != 0)
+                    Say($"not started: {Describe(error)}");
+                automatic = error == 0;
+            }
+            catch (Exception e) // it would end the program before Main
+            {
+                automatic = false;
+                Say($"not started: {e.Message}");
+                Abandon();
+            }
             return automatic;
+        }
+    }
+
+    /// <summary>Stops what a start that failed half-way has started.</summary>
+    private static void Abandon()
+    {
+        try
+        {
+            if (running)
+                StopLocked(TimeSpan.Zero);
+            else
+                Native.Stop(0);
+        }
+        catch (Exception)
+        {
+            // The line above says why.
         }
     }
 
