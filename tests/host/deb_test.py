@@ -35,8 +35,8 @@ CONTENT = {
                      "configuration", "opentelemetry", "server", "security", "http-api", "pyroscope-and-grafana", "troubleshooting")),
                  "usr/share/man/man1/edgeprof.1.gz", "usr/share/zsh/vendor-completions/_edgeprof"],
     "libedgeprof0": ["usr/lib/TRIPLET/libedgeprof.so.0", "usr/lib/TRIPLET/libedgeprof.so.VERSION"],
-    "libedgeprof-dev": ["usr/include/TRIPLET/edgeprof/edgeprof.h", "usr/include/TRIPLET/edgeprof/options.h", "usr/include/TRIPLET/edgeprof/tls.h",
-                        "usr/include/TRIPLET/edgeprof/transport.h", "usr/lib/TRIPLET/libedgeprof-tls.a", "usr/lib/TRIPLET/libedgeprof.a",
+    "libedgeprof-dev": [*(f"usr/include/TRIPLET/edgeprof/{header.name}" for header in sorted((REPOSITORY / "core/edgeprof").glob("*.h"))),
+                        "usr/lib/TRIPLET/libedgeprof-tls.a", "usr/lib/TRIPLET/libedgeprof.a",
                         "usr/lib/TRIPLET/libedgeprof.so", "usr/lib/TRIPLET/pkgconfig/edgeprof.pc",
                         "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfig.cmake", "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfigVersion.cmake"],
 }

@@ -15,7 +15,7 @@
 
 #include "ep_mbedtls_config.h"
 #include <edgeprof/port.h>
-#include "tls/internal.h"
+#include "transport/tls/internal.h"
 
 static alignas(16) uint8_t memory[sizeof(struct ep_tls) + 32];
 static long held, calls, fail_at; /* 0: none fails */

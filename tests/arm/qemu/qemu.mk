@@ -65,7 +65,7 @@ bench-board: $(EP_LIB) $(WEIGH)-with
 # frames.
 CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
-QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,suites $(UT_ALONE)) $(UT_DIR)/template \
+QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,suites $(UT_ALONE)) $(UT_DIR)/public_template $(UT_DIR)/public_sim \
                $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop)
 QEMU_LINUX  := $(patsubst %,$(UT_DIR)/plain/%,$(UT_LINUX) $(UT_PERF))
 $(foreach t,suites $(UT_ALONE) $(UT_LINUX) $(UT_PERF),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))

@@ -1,7 +1,7 @@
 # Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
 
 PRELOAD_DIR   := $(BUILD)/tests/linux/preload
-PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers)
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist)
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
@@ -15,10 +15,10 @@ MEMORY_SOURCES := tests/linux/preload/memory.c tests/linux/preload/memory_linked
 $(PRELOAD_MEMORY)_static: MEMORY_STATIC := -static
 $(MEMORY_LINKED): $(MEMORY_SOURCES) $(EP_LIB) port/linux/memory.opt port/linux/link.opt
 	@mkdir -p $(@D)
-	$(PRELOAD_BASE) -I. $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(MEMORY_STATIC) $(EP_LDLIBS) -o $@ 2>&1 | { ! grep -vE "in function|statically linked applications"; }
+	$(PRELOAD_BASE) -I. -Icore $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(MEMORY_STATIC) $(EP_LDLIBS) -o $@ 2>&1 | { ! grep -vE "in function|statically linked applications"; }
 $(PRELOAD_MEMORY)_musl: $(MEMORY_SOURCES) $(BUILD)-musl/libedgeprof.a port/linux/memory.opt port/linux/link.opt
 	@mkdir -p $(@D)
-	$(PRELOAD_BASE) -I. $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
+	$(PRELOAD_BASE) -I. -Icore $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
 
 # It counts exactly what real programs allocate.
 MEMORY_EXACT := $(PRELOAD_DIR)/exact.so
@@ -56,3 +56,11 @@ test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/nginx.py $(BUILD)/edgeprof $(PRELOAD_DIR)/nginx
 test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/postgres.py $(BUILD)/edgeprof
+
+# Programs that take for granted that they are alone: the last thread, a constructor's exit(), namespaces.
+$(PRELOAD_DIR)/coexist_plugin.so: tests/linux/preload/coexist_plugin.c
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -fPIC -shared $< -o $@
+.PHONY: test-coexist
+test-coexist: $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/linux/preload/coexist.py $(BUILD)/edgeprof $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_DIR)/coexist.work

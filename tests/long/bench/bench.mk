@@ -160,7 +160,7 @@ $(BENCH_BUILD)/memory_hook: tests/long/bench/memory_hook.c
 	$(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $< -o $@ -ldl
 $(BENCH_BUILD)/memory_hook_linked: tests/long/bench/memory_hook.c tests/linux/preload/memory_linked.c $(EP_LIB) port/linux/memory.opt
 	@mkdir -p $(@D)
-	$(CC) -I. -D_GNU_SOURCE -DLINKED -std=c11 -O2 -g $(WARNINGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(EP_LDLIBS) -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE -DLINKED -std=c11 -O2 -g $(WARNINGS) $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) @port/linux/memory.opt $(EP_LDLIBS) -o $@
 .PHONY: bench-memory-hook bench-redis-memory
 bench-memory-hook: $(BENCH_BUILD)/memory_hook $(MEMORY_LIB) $(BENCH_BUILD)/memory_hook_linked
 	@tests/long/bench/memory_hook.py $< "$(abspath $(MEMORY_LIB))" $(BENCH_BUILD)/memory_hook_linked

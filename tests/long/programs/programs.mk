@@ -8,7 +8,7 @@ $(PROGRAMS)/stopwatch $(PROGRAMS)/work: $(PROGRAMS)/%: tests/long/programs/%.c
 
 $(PROGRAMS)/linked: tests/long/programs/work.c tests/long/programs/linked.c $(EP_LIB)
 	@mkdir -p $(@D)
-	$(CC) -I. -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $^ -o $@ $(EP_LDFLAGS) $(EP_LDLIBS)
+	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $^ -o $@ $(EP_LDFLAGS) $(EP_LDLIBS)
 
 $(PROGRAMS)/edgeprof $(PROGRAMS)/libedgeprof-preload.so: $(PROGRAMS)/%: $(BUILD)/%
 	@mkdir -p $(@D)

@@ -1,0 +1,89 @@
+/*
+ * A program that takes for granted that it is alone. coexist.py runs each row with and without edgeprof.
+ *
+ *   coexist raw-exit        the only thread ends by the system call exit, with 3
+ *   coexist pthread-exit    main leaves by pthread_exit(), the last thread is one of thrd_create()
+ *   coexist thrd-exit       main leaves by thrd_exit(), likewise
+ *   coexist constructor SO  a plug-in's constructor works, and calls exit(5) inside of dlopen()
+ *   coexist unshare-work    unshare(CLONE_NEWUSER) after a second and a half of work
+ *   coexist unshare-join    the same after a thread was joined
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+static void burn(double seconds)
+{
+    const clock_t end = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
+
+    while (clock() < end) {
+        for (volatile int i = 0; i < 100000; i++) {
+        }
+    }
+}
+
+static int worker(void *unused)
+{
+    (void)unused;
+    burn(1.0);
+    thrd_exit(0);
+}
+
+static void start_worker(void)
+{
+    thrd_t thread;
+
+    if (thrd_create(&thread, worker, NULL) != thrd_success)
+        exit(9);
+}
+
+static void *burn_once(void *unused)
+{
+    burn(0.3);
+    return unused;
+}
+
+static int enter_namespace(void)
+{
+    if (unshare(CLONE_NEWUSER) != 0) {
+        perror("unshare");
+        return 6;
+    }
+    burn(0.3);
+    return 4;
+}
+
+int main(int argc, char **argv)
+{
+    const char *row = argc > 1 ? argv[1] : "";
+    pthread_t thread;
+
+    if (strcmp(row, "raw-exit") == 0) {
+        burn(1.2);
+        (void)syscall(SYS_exit, 3);
+    } else if (strcmp(row, "pthread-exit") == 0) {
+        start_worker();
+        pthread_exit(NULL);
+    } else if (strcmp(row, "thrd-exit") == 0) {
+        start_worker();
+        thrd_exit(0);
+    } else if (strcmp(row, "constructor") == 0 && argc > 2) {
+        if (!dlopen(argv[2], RTLD_NOW))
+            fprintf(stderr, "%s\n", dlerror());
+    } else if (strcmp(row, "unshare-work") == 0) {
+        burn(1.5);
+        return enter_namespace();
+    } else if (strcmp(row, "unshare-join") == 0) {
+        if (pthread_create(&thread, NULL, burn_once, NULL) != 0 || pthread_join(thread, NULL) != 0)
+            return 9;
+        return enter_namespace();
+    }
+    return 8;
+}

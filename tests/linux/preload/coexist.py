@@ -1,0 +1,42 @@
+#!/usr/bin/python3
+"""A program that takes for granted that it is alone ends as without edgeprof: the last thread, a constructor, namespaces.
+
+usage: coexist.py EDGEPROF PRELOAD PROGRAM PLUGIN WORK"""
+import os
+import subprocess
+import sys
+
+EDGEPROF, PRELOAD, PROGRAM, PLUGIN, WORK = (os.path.abspath(argument) for argument in sys.argv[1:6])
+ROWS = [("raw-exit",), ("pthread-exit",), ("thrd-exit",), ("constructor", PLUGIN), ("unshare-work",), ("unshare-join",)]
+PATIENCE = 300  # s; a program that hangs never ends
+
+
+def status(command, **more):
+    try:
+        return subprocess.run(command, capture_output=True, timeout=PATIENCE, env={**os.environ, **more}).returncode
+    except subprocess.TimeoutExpired:
+        return "still there"
+
+
+def main():
+    os.makedirs(WORK, exist_ok=True)
+    wrong = 0
+    for row in ROWS:
+        bare = status([PROGRAM, *row])
+        if row[0].startswith("unshare") and bare != 4:
+            print(f"coexist: {row[0]}: this machine has no user namespaces (status {bare})")
+            continue
+        seen = {"edgeprof run": status([EDGEPROF, "run", "--level", "high", "--", PROGRAM, *row]),
+                "preloaded": status([PROGRAM, *row], LD_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
+        for way, got in seen.items():
+            if got == 3 and bare == 0 and way == "edgeprof run":
+                continue  # it ended; its threads of thrd_create() had no profile, which is what run's status 3 says
+            if got != bare:
+                wrong += 1
+                print(f"coexist: {row[0]}: {way}: {got}, without edgeprof {bare}", file=sys.stderr)
+    if not wrong:
+        print(f"coexist: {len(ROWS)} programs end as without edgeprof")
+    sys.exit(1 if wrong else 0)
+
+
+main()
