@@ -52,7 +52,7 @@ deb: deb-library $(if $(filter host,$(BOARD)),deb-tool)  ## Debian packages for 
 deb-library:
 	@tools/build/setup.sh apt package
 	@rm -rf $(DEB_DIR)
-	@$(DEB_MAKE) DESTDIR="$$PWD/$(DEB_DEV)" PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
+	@$(DEB_MAKE) DESTDIR="$$(realpath -m -- '$(DEB_DEV)')" PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
 	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install
 	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
