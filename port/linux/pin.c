@@ -17,7 +17,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define PINNED_MOST 1024u
+#define PINNED_MOST 256u
 #define AWAIT_NS    20000000u
 #define STACK_BYTES (128u * 1024)
 
