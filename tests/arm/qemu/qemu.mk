@@ -120,11 +120,11 @@ qemu-musl: $(MUSL_DIR)musl.specs
 $(QEMU_DIR)/service-musl: qemu-musl
 	@mkdir -p $(@D); cmp -s $(MUSL_BUILD)/qemu/service-static $@ || cp $(MUSL_BUILD)/qemu/service-static $@
 
-# twice RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, once more if the first is wrong. In
+# twice RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, at most twice more if it is wrong. In
 # qemu-user the threads' clocks are the host's, whose other work now and then hides a thread from all ticks.
 QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://"$(CURDIR)"/$$2.profile >$$2.truth && \
     $(QEMU_CHECK) --truth $$2.truth --profile $$2.profile --name "$$3" $$4 $$5 $$6 $$7; }; \
-    twice() { once "$$@" || { echo "$$3: once more"; once "$$@"; }; }
+    twice() { once "$$@" || { echo "$$3: once more"; once "$$@"; } || { echo "$$3: a last time"; once "$$@"; }; }
 
 # A service in qemu-user, linked in every way, which writes to a file.
 .PHONY: qemu-user
