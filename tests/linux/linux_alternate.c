@@ -99,7 +99,7 @@ static void *burn_on_tiny(void *unused)
 {
     static struct ep_stats stats;
 
-    alternate_set(frame_bytes() + 256 > 2048 ? frame_bytes() + 256 : 2048);
+    alternate_set(frame_bytes() + 256 > 5120 ? frame_bytes() + 256 : 5120); /* the least of every kernel */
     burn(200 * MS);
     const stack_t off = {.ss_flags = SS_DISABLE};
     assert_int_equal(sigaltstack(&off, NULL), 0);
