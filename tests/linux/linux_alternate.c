@@ -92,7 +92,8 @@ static void test_tick_in_a_handler(void **state)
     assert_int_equal(handled, 2 * FAULTS);
     assert_true(ep_linux_set_bits(&seen.sa_mask) == 0);
     assert_int_equal(ep_stats_get(&stats), 0);
-    assert_true(stats.samples > 0);
+    /* A thread that is nearly always in the handler may have no sample; its CPU time counts all the same. */
+    assert_true(stats.weight_ns + stats.thread_exit_ns > 0);
 }
 
 static void *burn_on_tiny(void *unused)
