@@ -142,8 +142,9 @@ $(UT_DIR)/public_template: $(UT_DIR)/plain/port/template/port.o
 $(UT_DIR)/public_sim: $(UT_DIR)/plain/sim.a
 $(UT_DIR)/public_template $(UT_DIR)/public_sim: $(UT_DIR)/plain/tests/unit/public_program.o $(UT_DIR)/public_functions.o $(UT_DIR)/plain/core.a $(TLS_LIB)
 	$(CC) $(UT_BASE) -o $@ -Wl,--start-group $^ -Wl,--end-group -lpthread -lresolv
-test-template: $(UT_DIR)/public_template $(UT_DIR)/public_sim
-	@set -e; for p in $^; do printf '%s: ' $${p##*/}; $(BOARD_EXEC) $$p; done
+test-template: $(UT_DIR)/public_template $(UT_DIR)/public_sim $(EP_LIB)
+	@set -e; for p in $(filter-out %.a,$^); do printf '%s: ' $${p##*/}; $(BOARD_EXEC) $$p; done
+	@NM='$(NM)' $(PYTHON) tests/unit/linked_features.py $(BUILD)/obj $(EP_LIB) $(CC) $(UT_BASE) $(EP_LDFLAGS)
 
 # Other programs read the encoders' messages; the contents are compared with the samples.
 UT_PPROF_PROTO := /usr/share/gocode/src/github.com/google/pprof/proto/profile.proto

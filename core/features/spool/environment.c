@@ -1,8 +1,8 @@
 /*
- * The spool's environment variables. Separate from environment.c and from core/features/spool/spool.c, so that a
- * program can read them without linking a spool.
+ * The spool's environment variables. They have a file of their own, so that a program can read them without linking a
+ * spool.
  */
-#include "core/environment/environment.h"
+#include "core/sample/profiler.h"
 
 #include <errno.h>
 

@@ -1,7 +1,8 @@
 /*
- * The environment variable of OpenTelemetry's contexts, separate from core/features/otel for programs without them.
+ * The environment variable of OpenTelemetry's contexts, in a file of its own for programs that read it and publish
+ * none.
  */
-#include "core/environment/environment.h"
+#include "core/sample/profiler.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * The environment variables of incidents, separate from core/features/incident for programs without them.
+ * The environment variables of incidents, in a file of their own for programs that read them and start none.
  */
-#include "core/environment/environment.h"
+#include "core/sample/profiler.h"
 
 #include <errno.h>
 #include <string.h>
