@@ -274,7 +274,7 @@ struct ep_heap_part {
  * the end of an interval. It fills `part`, returns the number of parts, and must not block. Context: init. */
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
 
-/* ---- pending work of a language runtime, on demand (core/features/endpoint/tasks.c) ---- */
+/* ---- pending work of a language runtime, on demand (core/features/control/tasks.c) ---- */
 
 /* A source of lists of pending work.
  *

@@ -291,7 +291,7 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 int ep_port_store_sync(unsigned file);
 int ep_port_store_cut(unsigned file, uint64_t size);
 
-/* ==== level 6: sockets, for programs that have an endpoint (core/features/endpoint/) ==== */
+/* ==== level 6: sockets, for programs that have an endpoint (core/features/control/, core/features/pull/) ==== */
 
 /* Where an endpoint listens. */
 struct ep_address {

@@ -363,7 +363,7 @@ int ep_port_store_cut(unsigned file, uint64_t size)
     return -ENOSYS;
 }
 
-/* ==== level 6: sockets, for programs that have an endpoint (core/features/endpoint/) ==== */
+/* ==== level 6: sockets, for programs that have an endpoint (core/features/control/, core/features/pull/) ==== */
 
 int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients)
 {

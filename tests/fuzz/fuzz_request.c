@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/features/endpoint/answer.h"
+#include "core/features/control/control.h"
+#include "core/features/pull/pull.h"
 #include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 

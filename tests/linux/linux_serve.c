@@ -1,7 +1,7 @@
 /*
  * core/features/endpoint/serve.c on real sockets, with a test service whose bodies are far larger than a socket buffer:
  * slow clients get every byte, clients that do not read are disconnected after their timeout, and others are served
- * meanwhile. Also pull_start.c: where it listens, and when it requires a token.
+ * meanwhile. Also core/features/pull/start.c: where it listens, and when it requires a token.
  */
 #include <arpa/inet.h>
 #include <errno.h>

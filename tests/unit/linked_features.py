@@ -33,8 +33,10 @@ def features(objects):
     """Symbols of each feature, without its reader of variables."""
     found = {}
     for room in sorted((objects / "core/features").iterdir()):
-        files = [file for file in room.rglob("*.o") if file.stem != "environment"]
-        found[room.name] = symbols(*files, options=["-g"])
+        sources = (file.relative_to(objects).with_suffix(".c") for file in room.rglob("*.o"))
+        files = [objects / source.with_suffix(".o") for source in sources
+                 if source.exists() and source.stem != "environment"]
+        found[room.name] = symbols(*files, options=["-g"]) if files else set()
     return found
 
 

@@ -35,7 +35,7 @@ SO_LEVEL       := $(call harden_level,$(CC))
 # Rooms whose code runs in a program's signal handlers have no stack protector: its failure path prints and aborts,
 # which is not allowed there, and it reads a thread's canary, which a thread that is starting or ending may not have.
 # The code that reads what comes from outside has it.
-SO_OUTER       := transport/% core/deliver/% core/encode/% core/features/spool/% core/features/pprof/% core/features/names/% core/features/notice/% core/features/token/% core/features/endpoint/% core/environment/% $(wildcard core/features/*/environment.c) $(BUILD)/gen/% \
+SO_OUTER       := transport/% core/deliver/% core/encode/% core/features/spool/% core/features/pprof/% core/features/names/% core/features/notice/% core/features/token/% core/features/endpoint/% core/features/control/% core/features/pull/% core/environment/% $(wildcard core/features/*/environment.c) $(BUILD)/gen/% \
                   $(NANOPB_DIR)/% $(MBEDTLS_DIR)/%
 # $(1): the source
 so_harden       = -fstack-clash-protection $(HARDEN_SO_$(BOARD_ARCH)) \

@@ -1,6 +1,6 @@
 /*
  * edgeprof status, level, kinds, threads, tasks: clients of a running service's control endpoint (EDGEPROF_CONTROL in
- * the service). make_target() makes the path of a request to core/features/endpoint/control.c; the answer is one line
+ * the service). make_target() makes the path of a request to core/features/control/control.c; the answer is one line
  * of JSON. control_status.c prints the important fields of /status, show_tasks() the list of pending work, which comes
  * in parts.
  */

@@ -1,6 +1,6 @@
 /*
  * A small HTTP server for the control and the pull endpoint: a few clients at a time, on a thread of its own. The port
- * has the sockets. Private to serve.c, control_start.c and pull_start.c.
+ * has the sockets. serve.c and address.c implement it.
  */
 #ifndef EP_SERVE_H
 #define EP_SERVE_H
@@ -24,16 +24,20 @@ struct ep_client {
     struct ep_answer answer;
 };
 
-/* The functions of an endpoint; see answer.h. */
+/* An endpoint: what it is, and its functions. They run on the endpoint's own thread, which serves all its clients. */
 struct ep_service {
     enum ep_role role;
     void (*thread)(void); /* calls ep_serve() */
     size_t request_bytes, answer_bytes;
     uint64_t sending_ns; /* maximum time to send a body */
+    /* Answers a request, or begins to: answer->look_ns says when look() continues. */
     void (*answer)(const char *request, size_t size, const char *token, char *buffer, struct ep_answer *answer);
     /* NULL if all answers are complete at once. */
     void (*look)(char *buffer, struct ep_answer *answer);
+    /* Returns the number of the next bytes of the body, from answer->sent on; 0: no more are available. NULL: the
+     * endpoint's answers have no body behind the buffer. */
     size_t (*piece)(char *buffer, const struct ep_answer *answer);
+    /* The client has disconnected or has everything; called for any answer. */
     void (*done)(struct ep_answer *answer);
 };
 

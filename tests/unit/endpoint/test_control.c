@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "core/features/endpoint/answer.h"
+#include "core/features/control/control.h"
 #include "unit.h"
 
 #define TOKEN "0123456789abcdef"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "account.h"
-#include "core/features/endpoint/request.h"
+#include "core/features/pull/pull.h"
 #include "unit.h"
 #include "wire.h"
 

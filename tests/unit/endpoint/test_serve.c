@@ -1,6 +1,7 @@
 /*
- * serve.c, address.c, control_start.c and pull_start.c on simulated sockets: clients get their answers, whatever calls
- * fail and however little a socket takes; slow ones are disconnected; a stop and a fork leave nothing open.
+ * serve.c and address.c of core/features/endpoint, and start.c of control and pull, on simulated sockets: clients get
+ * their answers, whatever calls fail and however little a socket takes; slow ones are disconnected; a stop and a fork
+ * leave nothing open.
  */
 #include <arpa/inet.h>
 

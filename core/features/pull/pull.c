@@ -9,8 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/features/endpoint/views.h"
-#include "core/features/endpoint/request.h"
+#include "core/features/control/control.h"
+#include "core/features/pull/pull.h"
+#include "core/features/pull/views.h"
 
 #define HEAD          384u
 #define SECONDS       1000000000u

@@ -3,8 +3,8 @@
  * views.c has the profiles and runs on the collect thread. pull.c asks, and views.c answers in the collect thread's
  * next round. So only the collect thread uses the trees, and no lock is needed.
  */
-#ifndef EP_ENDPOINT_VIEWS_H
-#define EP_ENDPOINT_VIEWS_H
+#ifndef EP_PULL_VIEWS_H
+#define EP_PULL_VIEWS_H
 
 #include "core/sample/profiler.h"
 #include "core/collect/collect.h"

@@ -12,9 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/features/endpoint/answer.h"
-#include "core/features/endpoint/views.h"
 #include "core/features/dump/dump.h"
+#include "core/features/pull/pull.h"
+#include "core/features/pull/views.h"
 #include "core/sample/capture.h"
 
 #define VIEWS        3

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/features/endpoint/serve.h"
+#include "core/features/pull/pull.h"
 #include <edgeprof/edgeprof.h>
 
 #define CLIENTS EP_PORT_CLIENTS

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include <edgeprof/hooks.h>
-#include "core/features/endpoint/views.h"
-#include "core/features/endpoint/request.h"
+#include "core/features/pull/pull.h"
+#include "core/features/pull/views.h"
 
 enum unit { ONE, NANOSECONDS, PPM, PERCENT };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/features/control/control.h"
 #include "core/features/endpoint/serve.h"
 #include <edgeprof/edgeprof.h>
 

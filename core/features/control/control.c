@@ -20,7 +20,7 @@
 #include "core/collect/collect.h"
 #include <edgeprof/hooks.h>
 #include <edgeprof/port_calls.h>
-#include "core/features/endpoint/request.h"
+#include "core/features/control/control.h"
 
 /* Writes ,"name":value: not for an object's first member. */
 static void put_member(struct ep_text *out, const char *name, uint64_t value)

@@ -11,7 +11,7 @@
 
 #include <edgeprof/hooks.h>
 #include <edgeprof/port_calls.h>
-#include "core/features/endpoint/request.h"
+#include "core/features/control/control.h"
 
 #define PART       2048u /* bytes of the list in an answer; a line break takes two there */
 #define CUT        3u    /* bytes of a character that is left to the next part, at most */
