@@ -139,6 +139,8 @@ static inline int ep_deliver_try(struct ep *ep, const struct ep_message *message
 
     ep_deliver_limit(ep, delivery, start);
     int error = ep->deliver->transport->send(ep->deliver->transport_state, message, delivery->until.send, &asked_ns);
+    EP_EACH_FEATURE (at, answered)
+        error = at.feature->answered(ep, message, error);
     ep_deliver_patience(ep, error, ep_port_uptime_ns() - start);
     if (error == -ETIME || error == -ECONNRESET)
         ep_count(ep, EP_COUNT_UNANSWERED, 1);

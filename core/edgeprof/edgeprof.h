@@ -358,24 +358,21 @@ struct ep_crash_config {
  * runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end. Exit
  * status, core dump and earlier handlers stay as they are.
  *
- * Call it before ep_start(), with the configuration that ep_start() gets; it changes *config. The next run then
- * delivers the record before its profiles, and reports if a run ended without ep_crash_stop() or exit(). Only receivers
- * of the compact format get records. Nothing overwrites a record that is not delivered. Not recorded: an overflow of
+ * Call it before ep_start(). The next run then delivers the record before its profiles, and reports if a run ended
+ * without ep_crash_stop() or exit(). Only receivers of the compact format get records. Nothing overwrites a record that
+ * is not delivered. Not recorded: an overflow of
  * the stack, which is reported as an end without a record. Handlers that are installed later get a signal first: see
  * ep_crash_in_front(). A forked child records nothing. A program that does not call this links nothing of it.
  *
  * Returns
  *   0          fatal signals are recorded
  *   -EALREADY  they are already, or the profiler runs
- *   -EINVAL    a field is out of range, or there is no endpoint; ep_start_error() names it
+ *   -EINVAL    a field is out of range; ep_start_error() names it
+ *   -ENOSPC    too many features are started
  *   -EBUSY     another process uses the file
  *   others     the system's error
  * Context: init. */
-int ep_crash_start(struct ep_config *config, const struct ep_crash_config *crash);
-
-/* Makes ep_start() with this configuration deliver the record. Use it when ep_crash_start() got another configuration
- * or one that has no endpoint, only a transport. No effect if crashes are not recorded. Context: init. */
-void ep_crash_follow(struct ep_config *config);
+int ep_crash_start(const struct ep_crash_config *crash);
 
 /* Puts edgeprof's handler in front of handlers that other code has installed since ep_crash_start(), such as glog's or
  * another crash reporter's, which may not call the handler before their own. They get the signal after the record. A

@@ -266,14 +266,14 @@ int ep_start(const struct ep_config *config)
     error = ep_settings_apply(ep, config);
     if (error)
         return error;
-    EP_EACH_FEATURE (at, start)
-        at.feature->start(ep);
     ep->deliver->message_bytes = message_most();
     ep->started_ns = ep_port_uptime_ns();
     ep_labels_clear(ep);
     while (ep->run == 0)
         ep_port_random(&ep->run, sizeof ep->run);
     ep->unwinder.hijack_stub = ep_port_hijack_stub();
+    EP_EACH_FEATURE (at, start)
+        at.feature->start(ep);
     ep_publish(ep);
     error = start_pipeline(ep);
     if (!error) {

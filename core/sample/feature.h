@@ -16,6 +16,7 @@
 #include <edgeprof/edgeprof.h>
 
 struct ep;
+struct ep_message;
 struct ep_sample;
 struct ep_sent;
 struct ep_tree;
@@ -28,7 +29,8 @@ struct ep_feature {
 
     /* ---- start and stop. Context: init ---- */
 
-    /* A run begins: the settings are known, and nothing runs yet. */
+    /* A run begins: the settings are known, the outbox is empty, and nothing runs yet. It may add messages to the
+     * outbox and change ep->config.flags. */
     void (*start)(struct ep *ep);
     /* Returns the bytes of the largest message that the feature can take. */
     uint32_t (*message_most)(void);
@@ -94,6 +96,9 @@ struct ep_feature {
     int (*deliver)(struct ep *ep, uint64_t deadline_ns);
     /* The deliver thread ends. */
     void (*deliver_end)(struct ep *ep);
+    /* The transport's result for a message is `error`, see struct ep_transport. Returns the result that counts: 0 for a
+     * message of the feature's own that must not be sent again. */
+    int (*answered)(struct ep *ep, const struct ep_message *message, int error);
     /* A message was sent, or was not. */
     void (*sent)(struct ep *ep, const struct ep_sent *sent);
     /* Another feature cannot read the file that the user has named. */

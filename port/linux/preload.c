@@ -69,13 +69,13 @@ static void own_text_tell(void)
 }
 
 /* The profiler runs without if that fails. -EBUSY is not reported: in a child the parent has the file. */
-static void crash_begin(struct ep_config *config)
+static void crash_begin(void)
 {
     struct ep_crash_config crash = {0};
     int error = ep_crash_from_env(&crash);
 
     if (error > 0)
-        error = ep_crash_start(config, &crash);
+        error = ep_crash_start(&crash);
     if (error < 0 && error != -EBUSY)
         ep_preload_say_error("no crash records", ep_start_error(), error);
 }
@@ -140,7 +140,7 @@ __attribute__((constructor)) static void preload_begin(void)
     int spools = old < 0 ? old : ep_spool_from_env(&spool);
     int error = spools > 0 ? ep_spool_start(&spool) : spools;
     if (!error) {
-        crash_begin(&config);
+        crash_begin();
         incident_begin();
         ep_preload_context(&config);
     }

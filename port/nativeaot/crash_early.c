@@ -9,12 +9,10 @@
 
 __attribute__((constructor)) void ep_dotnet_crash_begin(void)
 {
-    /* The real one comes with ep_crash_follow(), when C# starts the profiler. */
-    struct ep_config config = {.transport = &ep_dotnet_transport};
     struct ep_crash_config crash = {0};
     int error = ep_crash_from_env(&crash);
 
     if (error > 0)
-        error = ep_crash_start(&config, &crash);
+        error = ep_crash_start(&crash);
     ep_dotnet_crash_error = error < 0 ? error : 0;
 }

@@ -3,7 +3,7 @@
  *
  *   ep_dotnet_start -> start_agreed -> ep_config_from_env, ep_dotnet_self_check, tls_setup, old_setup,
  *                                      memory_provide, spool_start, ep_dotnet_incidents_setup,
- *                                      crash_follow, contexts_begin, ep_start, endpoints_start
+ *                                      crash_report, contexts_begin, ep_start, endpoints_start
  *   ep_dotnet_stop  -> stop_and_release -> ep_stop, release_memory
  */
 #include "glue.h"
@@ -263,15 +263,11 @@ static int tls_setup(const char *endpoint, const struct ep_dotnet_tls *options)
 
 int ep_dotnet_crash_error;
 
-/* Absent without EdgeProfCrash=true. -EBUSY is not reported: another process of this program has the file. */
-__attribute__((weak)) void ep_crash_follow(struct ep_config *config);
-
-static void crash_follow(struct ep_config *config)
+/* -EBUSY is not reported: another process of this program has the file. */
+static void crash_report(void)
 {
     if (ep_dotnet_crash_error && ep_dotnet_crash_error != -EBUSY)
         ep_dotnet_notice("no crash records: EDGEPROF_CRASH names no directory that this program can use");
-    if (ep_crash_follow)
-        ep_crash_follow(config);
 }
 
 /* Linked with EdgeProfOtelContext=true only. */
@@ -336,7 +332,7 @@ static int start_agreed(const struct ep_dotnet_options *options, const struct ep
         err = ep_dotnet_incidents_setup(&options->incidents);
     if (err == 0) {
         ep_notice_to(ep_dotnet_notice);
-        crash_follow(&config);
+        crash_report();
         contexts_begin(&config);
         err = ep_start(&config);
     }

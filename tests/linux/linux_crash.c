@@ -88,7 +88,7 @@ static int record_make(void **state)
         (void)snprintf(dir, sizeof dir, "/tmp/linux-crash-XXXXXX");
     assert_non_null(mkdtemp(dir)); /* in memory: thousands of files are synced */
     (void)snprintf(path, sizeof path, "%s/edgeprof-crash", dir);
-    assert_int_equal(ep_crash_start(&config, &crash), 0);
+    assert_int_equal(ep_crash_start(&crash), 0);
     assert_int_equal(ep_start(&config), 0);
     event.tid = ep_port_here(&event.context);
     disk.on = true;

@@ -2,15 +2,15 @@
  * Crash records: start and stop, the mark of the run, and delivery. Only programs that call ep_crash_start() link this.
  *
  * The message about an earlier run is the first in the outbox, so it leaves at once and before all profiles, or goes to
- * the spool with them. A transport in front of the program's puts it there when it is opened, before the threads start,
- * and sees when it is acknowledged. So nothing else in the profiler knows of crashes.
+ * the spool with them.
  *
  *   ep_crash_start -> the record and the mark of the last run -> the own mark -> the signals are watched
- *   ep_start -> crash_open -> message_put
- *   ep_deliver_try -> crash_send -> the program's transport -> record_free, missed_free
+ *   ep_start       -> crash_begin -> message_put
+ *   a send         -> crash_answered -> record_free, missed_free
  */
 #include "core/features/crash/crash.h"
 #include "core/deliver/state.h"
+#include "core/sample/feature.h"
 
 #include <errno.h>
 #include <string.h>
@@ -24,8 +24,6 @@ static struct {
     bool on;
     struct ep_crash_run missed;       /* count 0: none */
     const struct ep_crash_view *view; /* NULL: no record waits */
-    const struct ep_transport *inner;
-    struct ep_transport front;
     uint32_t pid;
     uint64_t record_segment, missed_segment; /* of the messages; 0: none */
 } crash;
@@ -103,13 +101,12 @@ static void missed_free(void)
 }
 
 /* A message that is refused for ever must not keep later crashes from being recorded. */
-static int crash_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
-                      uint64_t *retry_ns)
+static int crash_answered(struct ep *ep, const struct ep_message *message, int error)
 {
-    int error = crash.inner->send(state, message, deadline, retry_ns);
     const bool record = message->segment && message->segment == crash.record_segment;
     const bool missed = message->segment && message->segment == crash.missed_segment;
 
+    (void)ep;
     if (!record && !missed)
         return error;
     if (error != 0 && error != -EBADMSG && error != -EMSGSIZE && error != -ESTALE)
@@ -138,30 +135,28 @@ static uint64_t message_put(struct ep *ep, const struct ep_crash_view *view)
     return header.segment;
 }
 
-static int crash_open(void *state, const struct ep_target *target)
+static bool is_ours(void)
 {
-    struct ep *ep = ep_running();
-    const bool sends = ep && !ep->config.encoder;
+    struct ep_identity identity = {0};
+
+    ep_port_identity(&identity);
+    return crash.on && identity.pid == crash.pid; /* a forked child has none */
+}
+
+/* Only receivers of the compact format read records. */
+static void crash_begin(struct ep *ep)
+{
+    const bool sends = ep->deliver->transport && !ep->config.encoder && is_ours();
 
     crash.record_segment = sends && crash.view ? message_put(ep, crash.view) : 0;
     crash.missed_segment = sends && crash.missed.count ? message_put(ep, NULL) : 0;
-    return crash.inner->open ? crash.inner->open(state, target) : 0;
-}
-
-static void front_set(struct ep_config *config, const struct ep_transport *inner)
-{
-    crash.inner = inner;
-    crash.front = *inner;
-    crash.front.open = crash_open;
-    crash.front.send = crash_send;
-    config->transport = &crash.front;
-    if (crash.view || crash.missed.count)
-        config->flags &= ~(uint32_t)EP_LAZY_THREADS;
+    if (crash.record_segment || crash.missed_segment)
+        ep->config.flags &= ~(uint32_t)EP_LAZY_THREADS;
 }
 
 /* ---- start and stop ---- */
 
-static int config_check(const struct ep_config *config, const struct ep_crash_config *wanted)
+static int config_check(const struct ep_crash_config *wanted)
 {
     const uint32_t limit = wanted->limit_ms ? wanted->limit_ms : LIMIT_MS;
 
@@ -171,8 +166,6 @@ static int config_check(const struct ep_config *config, const struct ep_crash_co
         return ep_refuse(-EINVAL, "crash records: no directory, or its name is too long");
     if (limit < LIMIT_FROM || limit > LIMIT_TO)
         return ep_refuse(-EINVAL, "crash records: limit_ms must be 100 to 3000");
-    if (!config->transport && (!config->endpoint || !ep_transport_find(config->endpoint)))
-        return ep_refuse(-EINVAL, "crash records: there is no endpoint");
     return 0;
 }
 
@@ -194,46 +187,36 @@ static int file_begin(const char *dir)
     return error;
 }
 
-int ep_crash_start(struct ep_config *config, const struct ep_crash_config *wanted)
+static int watch_begin(uint32_t limit_ms)
 {
+    int error = ep_port_crash_watch(limit_ms);
+
+    if (!error)
+        return 0;
+    ep_crash_own.run.state = EP_CRASH_ENDED;
+    (void)mark_safe();
+    ep_port_crash_close();
+    return ep_refuse(error, "crash records: cannot watch the signals");
+}
+
+int ep_crash_start(const struct ep_crash_config *wanted)
+{
+    static const struct ep_feature feature = {.name = "crash", .start = crash_begin, .answered = crash_answered};
+
     (void)ep_refuse(0, "");
-    int error = config_check(config, wanted);
+    int error = config_check(wanted);
     if (error)
         return error;
+    error = ep_feature_add(&feature);
+    if (error)
+        return ep_refuse(error, "crash records: too many features");
     ep_crash_own.registers = wanted->registers;
     error = file_begin(wanted->dir);
     if (error)
         return ep_complain(error, "crash records: cannot use the directory ", wanted->dir, "");
-    error = ep_port_crash_watch(wanted->limit_ms ? wanted->limit_ms : LIMIT_MS);
-    if (error) {
-        ep_crash_own.run.state = EP_CRASH_ENDED;
-        (void)mark_safe();
-        ep_port_crash_close();
-        return ep_refuse(error, "crash records: cannot watch the signals");
-    }
-    front_set(config, config->transport ? config->transport : ep_transport_find(config->endpoint));
-    crash.on = true;
-    return 0;
-}
-
-static bool is_ours(void);
-
-void ep_crash_follow(struct ep_config *config)
-{
-    const bool given = config->transport != NULL;
-    const struct ep_transport *inner =
-        given || !config->endpoint ? config->transport : ep_transport_find(config->endpoint);
-
-    if (inner && inner != &crash.front && is_ours())
-        front_set(config, inner);
-}
-
-static bool is_ours(void)
-{
-    struct ep_identity identity = {0};
-
-    ep_port_identity(&identity);
-    return crash.on && identity.pid == crash.pid; /* a forked child has none */
+    error = watch_begin(wanted->limit_ms ? wanted->limit_ms : LIMIT_MS);
+    crash.on = error == 0;
+    return error;
 }
 
 int ep_crash_in_front(void)

@@ -27,7 +27,7 @@ static inline void begin(void)
         crash.limit_ms = (uint32_t)atoi(getenv("CRASH_LIMIT"));
     error = ep_crash_from_env(&crash);
     if (error > 0)
-        error = ep_crash_start(&config, &crash);
+        error = ep_crash_start(&crash);
     if (error < 0)
         fprintf(stderr, "crash: %d %s\n", error, ep_start_error());
     error = ep_start(&config);
