@@ -9,7 +9,7 @@
  *   convert_send -> message_take -> ep_mirror_read
  *                -> interval_send -> family_send -> part_send -> ep_encode_pprof_gzip, ep_deliver_try
  */
-#include "core/deliver/steps.h"
+#include "core/deliver/deliver.h"
 #include "core/encode/encode.h"
 #include "core/features/pprof/gzip.h"
 #include "core/features/pprof/mirror.h"

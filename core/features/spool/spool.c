@@ -10,10 +10,11 @@
  *                                               -> send_live -> ep_deliver_live
  *                                               -> replay -> ep_deliver_message, replay_done / _refused / _stale
  */
-#include "core/deliver/steps.h"
+#include "core/deliver/deliver.h"
 #include "core/profile/encoding.h"
 #include "core/features/spool/spool_log.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SYNC_MS         60000u
