@@ -149,6 +149,26 @@ static void print_unavailable(const json_t *kinds)
     }
 }
 
+static void print_cost(const json_t *governor)
+{
+    printf("cost     %.3g %% of the CPU time", (double)number_of(governor, "cost_ppm") / 1e4);
+    if (number_of(governor, "budget_ppm")) {
+        printf(", budget %.3g %%, periods %" PRIu64 " %% of the level's",
+               (double)number_of(governor, "budget_ppm") / 1e4, number_of(governor, "stretch_pct"));
+    }
+    printf("\n");
+}
+
+static void print_stacks(const json_t *status)
+{
+    uint64_t exact = number_of(status, "exact"), gap = number_of(status, "gap"), cut = number_of(status, "cut");
+    double all = (double)(exact + gap + cut);
+    if (all > 0) {
+        printf("stacks   %.1f %% exact, %.1f %% with a gap, %.1f %% cut, of %.0f of all kinds\n",
+               100 * (double)exact / all, 100 * (double)gap / all, 100 * (double)cut / all, all);
+    }
+}
+
 static void print_status(const json_t *status)
 {
     const json_t *kinds = json_object_get(status, "kinds");
@@ -163,12 +183,8 @@ static void print_status(const json_t *status)
     print_unavailable(kinds);
     print_rate(status);
     print_clock(status);
-    printf("cost     %" PRIu64 " ppm of the CPU time", number_of(status, "cost_ppm"));
-    if (number_of(status, "budget_ppm")) {
-        printf(", budget %" PRIu64 ", periods %" PRIu64 " %% of the level's", number_of(status, "budget_ppm"),
-               number_of(status, "stretch_pct"));
-    }
-    printf("\n");
+    print_cost(json_object_get(status, "governor"));
+    print_stacks(status);
     print_faults(status);
     print_limits(kinds);
     printf("sent     %" PRIu64 " of %" PRIu64 " messages", number_of(status, "delivered"),

@@ -39,9 +39,6 @@ static int load_file(const struct et_options *options, const char *path, struct 
     int code = et_messages_read(path, &file);
     et_buf_text(&side->words, path);
     code = code ? code : et_messages_load(path, &file, &query, &side->profile);
-    if (code == ET_OK) {
-        side->seconds = (double)(side->profile->end_ns - side->profile->start_ns) / 1e9;
-    }
     et_buf_free(&file);
     return code;
 }
@@ -54,11 +51,6 @@ static int load_stored(const struct et_options *options, const struct et_query *
         et_profile_free(side->profile);
         side->profile = NULL;
         return ET_NO_DATA;
-    }
-    if (code == ET_OK) {
-        struct et_query own = *query;
-        own.service = et_text(&side->profile->strings, side->profile->service);
-        code = et_options_seconds(options, &own, &side->seconds);
     }
     return code;
 }
@@ -142,10 +134,13 @@ static int compare(struct et_diff_command *c)
                  kinds[ET_RIGHT]);
         return ET_FAILED;
     }
+    if (left->names_pending || right->names_pending) {
+        et_error("diff: a side without names cannot be compared; try again when the server has read its symbols");
+        return ET_FAILED;
+    }
     struct et_symbols *symbols = et_options_symbols(c->options);
     et_progress("finding names");
-    et_symbolize(symbols, c->sides[ET_LEFT].profile);
-    et_symbolize(symbols, c->sides[ET_RIGHT].profile);
+    et_symbolize_both(symbols, c->sides[ET_LEFT].profile, c->sides[ET_RIGHT].profile);
     et_progress_end();
     et_symbols_free(symbols);
     et_profile_name_lines(c->sides[ET_LEFT].profile, c->options->granularity);
@@ -154,6 +149,7 @@ static int compare(struct et_diff_command *c)
     c->level = c->diff.level;
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {
         uint64_t processes = c->sides[i].profile->processes;
+        c->sides[i].seconds = (double)c->sides[i].profile->ran_ns / 1e9;
         c->diff.seconds[i] = c->level ? (double)(processes ? processes : 1) : c->sides[i].seconds;
     }
     c->diff.level = false;

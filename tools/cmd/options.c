@@ -235,13 +235,6 @@ int et_options_fetch(const struct et_options *options, const struct et_query *qu
     return code;
 }
 
-int et_options_seconds(const struct et_options *options, const struct et_query *query, double *seconds)
-{
-    const struct et_remote remote = et_options_remote(options);
-    return options->url ? et_source_url_seconds(&remote, query, seconds)
-                        : et_source_db_seconds(options->db ? options->db : "edgeprof.db", query, seconds);
-}
-
 int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
 {
     int code = et_options_fetch(options, query, profile);

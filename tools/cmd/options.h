@@ -47,9 +47,6 @@ struct et_remote et_options_remote(const struct et_options *options);
  */
 int et_options_fetch(const struct et_options *options, const struct et_query *query, struct et_profile **profile);
 
-/* Sums the profiled run time of matching processes, from the same source. Returns an exit code; reports errors. */
-int et_options_seconds(const struct et_options *options, const struct et_query *query, double *seconds);
-
 /* Reads the query's profile from --db or --url, not symbolized. Returns an exit code; reports errors and ET_NO_DATA. */
 int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile);
 

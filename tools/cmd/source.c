@@ -3,12 +3,14 @@
 #include "tools/lib/http_client.h"
 #include "tools/lib/gzip.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/progress.h"
 #include "tools/formats/pprof_read.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ANSWER_LIMIT = 256 << 20, WORDS = 200 };
@@ -23,7 +25,7 @@ static int load_profile(struct et_store *store, const char *path, const struct e
     if (err == -EINVAL) {
         et_error("%s has several services; choose one with --service: %s", path, service.data);
         code = ET_USAGE;
-    } else if (err || et_store_load(store, &own, profile) < 0) {
+    } else if (err || et_store_load(store, &own, profile) < 0 || et_store_ran(store, &own, *profile) < 0) {
         et_error("%s: %s", path, et_store_why(store));
         code = ET_FAILED;
     }
@@ -52,23 +54,6 @@ int et_source_db(const char *path, const struct et_query *query, struct et_profi
     int code = store ? load_profile(store, path, query, profile) : ET_FAILED;
     et_store_close(store);
     return code;
-}
-
-static void add_seconds(void *context, const struct et_origin_row *row)
-{
-    *(double *)context += (double)(row->last_ns - row->first_ns) / 1e9;
-}
-
-int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds)
-{
-    struct et_store *store = open_store(path);
-    *seconds = 0;
-    int err = store ? et_store_origins(store, query, add_seconds, seconds) : 0;
-    if (err < 0) {
-        et_error("%s: %s", path, et_store_why(store));
-    }
-    et_store_close(store);
-    return store && err >= 0 ? ET_OK : ET_FAILED;
 }
 
 struct plain_ask {
@@ -164,9 +149,50 @@ static int request_server(const struct et_remote *remote, const char *path, cons
     return status / 100 == 2 ? ET_OK : ET_FAILED;
 }
 
+/* ---- names that the server still reads ---- */
+
+/* A server answers at once, with addresses for the names that it does not have yet. */
+struct waiting {
+    unsigned tries;
+};
+
+/* Whether to ask again; after a while, which grows. */
+static bool wait_for_names(struct waiting *waiting, const char *server, uint64_t pending)
+{
+    enum { TRIES = 60, FIRST_MS = 100, MOST_MS = 1000 };
+    if (pending == 0) {
+        return false;
+    }
+    if (waiting->tries == TRIES) {
+        et_error("%s: %llu addresses have no name yet: the server still reads or fetches symbol files", server,
+                 (unsigned long long)pending);
+        return false;
+    }
+    long ms = waiting->tries < MOST_MS / FIRST_MS ? FIRST_MS * (long)(waiting->tries + 1) : MOST_MS;
+    waiting->tries++;
+    et_progress("waiting for names: the server still reads symbol files for %llu addresses",
+                (unsigned long long)pending);
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+    return true;
+}
+
+/* Of an answer in JSON. Within a string the quotes would be escaped. */
+static uint64_t pending_names(const struct et_buf *body)
+{
+    static const char field[] = "\"names_pending\":";
+    const char *at = body->size ? memmem(body->data, body->size, field, sizeof field - 1) : NULL;
+    return at ? strtoull(at + sizeof field - 1, NULL, 10) : 0;
+}
+
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body)
 {
-    return request_server(remote, path, query, NULL, body);
+    struct waiting waiting = {0};
+    int code;
+    do {
+        body->size = 0;
+        code = request_server(remote, path, query, NULL, body);
+    } while (code == ET_OK && wait_for_names(&waiting, remote->url, pending_names(body)));
+    return code;
 }
 
 int et_source_post(const struct et_remote *remote, const char *path, const struct et_buf *sent, struct et_buf *body)
@@ -191,6 +217,7 @@ static struct et_profile *make_profile(const et_pprof *pprof, enum et_measure me
         profile->service = et_intern(&profile->strings, service);
         profile->samples = strtoull(et_pprof_note(pprof, "samples"), NULL, 10);
         profile->processes = strtoull(et_pprof_note(pprof, "processes"), NULL, 10);
+        profile->names_pending = strtoull(et_pprof_note(pprof, "names-pending"), NULL, 10);
         et_profile_show(profile, measure);
         free(service);
     }
@@ -220,42 +247,16 @@ static int decode_answer(const char *base, const struct et_buf *body, enum et_me
 
 int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile)
 {
-    struct et_buf body = {0};
-    int code = et_source_get(remote, "/api/pprof", query, &body);
-    code = code ? code : decode_answer(remote->url, &body, query->measure, profile);
-    et_buf_free(&body);
-    return code;
-}
-
-static int read_answer(const struct et_remote *remote, const char *path, const struct et_query *query, json_t **out)
-{
-    struct et_buf body = {0}, why = {0};
-    *out = NULL;
-    int code = et_source_get(remote, path, query, &body);
-    if (code == ET_OK) {
-        *out = et_json_read(body.data ? body.data : "", body.size, &why);
-        if (!*out) {
-            et_error("%s%s: unexpected answer: %s", remote->url, path, why.data);
-            code = ET_FAILED;
-        }
-    }
-    et_buf_free(&body);
-    et_buf_free(&why);
-    return code;
-}
-
-int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds)
-{
-    json_t *document;
-    const json_t *process;
-    size_t i;
-    int code = read_answer(remote, "/api/stats", query, &document);
-    *seconds = 0;
-    json_array_foreach(json_object_get(document, "processes"), i, process)
-    {
-        *seconds +=
-            json_number_value(json_object_get(process, "last")) - json_number_value(json_object_get(process, "first"));
-    }
-    json_decref(document);
+    struct waiting waiting = {0};
+    int code;
+    *profile = NULL;
+    do {
+        struct et_buf body = {0};
+        et_profile_free(*profile);
+        *profile = NULL;
+        code = et_source_get(remote, "/api/pprof", query, &body);
+        code = code ? code : decode_answer(remote->url, &body, query->measure, profile);
+        et_buf_free(&body);
+    } while (code == ET_OK && wait_for_names(&waiting, remote->url, (*profile)->names_pending));
     return code;
 }

@@ -9,9 +9,6 @@
  * values is not an error. */
 int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile);
 
-/* Sums the profiled run time of the matching processes. */
-int et_source_db_seconds(const char *path, const struct et_query *query, double *seconds);
-
 /* Writes the answer of an API function (api.h) for a database, as text. */
 typedef unsigned et_source_ask(struct et_store *store, const struct et_query *query, struct et_buf *out);
 int et_source_db_text(const char *path, et_source_ask *ask, const struct et_query *query, struct et_buf *out);
@@ -28,8 +25,6 @@ struct et_remote {
     const char *authority; /* PEM file; NULL: the system's */
 };
 int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile);
-
-int et_source_url_seconds(const struct et_remote *remote, const struct et_query *query, double *seconds);
 
 /* The server's answer at "/api/..."; the path may have parameters. query NULL: without one. Returns an exit code. */
 int et_source_get(const struct et_remote *remote, const char *path, const struct et_query *query, struct et_buf *body);

@@ -343,7 +343,8 @@ static void json_crash(const struct et_crashes *crashes, const struct et_crash *
 
 void et_crashes_json(const struct et_crashes *crashes, struct et_buf *out)
 {
-    et_buf_text(out, "{\"groups\":[");
+    et_buf_printf(out, "{\"names_pending\":%" PRIu64 ",\"groups\":[",
+                  crashes->count ? crashes->profile->names_pending : 0);
     for (size_t first = 0, end; first < crashes->count; first = end) {
         end = group_end(crashes, first);
         et_buf_printf(out, "%s{\"fingerprint\":\"%s\",\"service\":", first ? ",\n" : "\n",

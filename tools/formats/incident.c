@@ -216,6 +216,7 @@ void et_incident_json(const struct et_incident *incident, struct et_buf *out)
     struct et_calls calls;
     et_calls_make(incident->profile, &calls);
     json_head(incident->head, incident->received_ns, out);
+    et_buf_printf(out, ",\"names_pending\":%" PRIu64, incident->profile->names_pending);
     et_buf_printf(out, ",\"complete\":%s,\"missing\":%" PRIu64 ",\"period\":%.3f,\"threads\":[",
                   incident->complete ? "true" : "false", incident->head->timeline->missing,
                   (double)incident->head->timeline->period_ns / 1e6);

@@ -130,7 +130,8 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
     et_buf_printf(out, ",\"total\":%llu,\"samples\":%llu,\"period\":%llu,\"profiles\":%llu,\"pruned\":%llu,",
                   (unsigned long long)p->total, (unsigned long long)p->samples, (unsigned long long)p->period,
                   (unsigned long long)p->profiles, (unsigned long long)calls.pruned);
-    et_buf_printf(out, "\"functions\":%llu,\n\"tree\":", (unsigned long long)table.count);
+    et_buf_printf(out, "\"functions\":%llu,\"names_pending\":%llu,\n\"tree\":", (unsigned long long)table.count,
+                  (unsigned long long)p->names_pending);
     et_json_tree(out, p, &calls);
     et_buf_text(out, ",\n\"top\":");
     et_json_table(out, p, &table, rows);

@@ -175,7 +175,9 @@ struct et_profile *et_pprof_begin(const et_pprof *p, const struct et_pprof_kind 
     profile->value_unit = et_intern(&profile->strings, kind->unit);
     profile->period = p->period > 0 ? (uint64_t)p->period : 0;
     profile->start_ns = p->time_nanos;
-    profile->end_ns = p->time_nanos + p->duration_nanos;
+    int64_t end = strtoll(et_pprof_note(p, "end"), NULL, 10), usual = p->time_nanos + p->duration_nanos;
+    profile->ran_ns = p->duration_nanos;
+    profile->end_ns = end >= p->time_nanos && end <= INT64_MAX / 2 ? end : usual;
     profile->profiles = 1;
     return profile;
 }

@@ -238,13 +238,27 @@ static void add_note(struct pprof_writer *w, const char *name, const char *text)
 static void add_notes(struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
-    char number[24];
     add_note(w, "service", et_text(&p->strings, p->service));
     add_note(w, "kind", et_text(&p->strings, p->kind));
-    snprintf(number, sizeof number, "%llu", (unsigned long long)p->samples);
-    add_note(w, "samples", number);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)p->processes);
-    add_note(w, "processes", number);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {{"samples", p->samples},
+                   {"processes", p->processes},
+                   {"end", (uint64_t)p->end_ns},
+                   {"names-pending", p->names_pending}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%llu", (unsigned long long)numbers[i].value);
+        add_note(w, numbers[i].name, number);
+    }
+}
+
+/* Several processes run longer than the clock: their values are to be divided by what they ran in all. */
+static int64_t duration_of(const struct pprof_writer *w)
+{
+    const struct et_profile *p = w->profile;
+    return w->form->level ? 0 : w->own && p->ran_ns ? p->ran_ns : p->end_ns - p->start_ns;
 }
 
 /* The count comes first, as in other pprof files. */
@@ -273,7 +287,7 @@ static void join_fields(struct pprof_writer *w, struct et_buf *out, const struct
         et_put_message(out, STRING_TABLE, &text);
     }
     et_put_number(out, TIME_NANOS, (uint64_t)p->start_ns + w->form->shift_ns);
-    et_put_number(out, DURATION_NANOS, w->form->level ? 0 : (uint64_t)(p->end_ns - p->start_ns));
+    et_put_number(out, DURATION_NANOS, (uint64_t)duration_of(w));
     et_buf_add(out, w->period_type.data, w->period_type.size);
     et_put_number(out, PERIOD, p->period && p->period <= INT64_MAX ? p->period : 1);
     et_put_bytes(out, COMMENT, notes->data, notes->size);

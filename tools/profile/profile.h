@@ -79,6 +79,8 @@ struct et_profile {
     int64_t start_ns, end_ns; /* Unix time of the data's range */
     uint64_t profiles;        /* number of merged profiles */
     uint64_t processes;       /* number of their processes; 0: unknown */
+    int64_t ran_ns;           /* time that they ran, added over them; 0: unknown */
+    uint64_t names_pending;   /* frames without a name whose name may still come; symbols.h */
 };
 
 /* A profile with only its root node. */

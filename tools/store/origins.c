@@ -303,6 +303,18 @@ int et_store_origins(struct et_store *store, const struct et_query *query,
     return err;
 }
 
+static void add_run(void *context, const struct et_origin_row *row)
+{
+    struct et_profile *profile = context;
+    profile->ran_ns += row->last_ns - row->first_ns;
+}
+
+int et_store_ran(struct et_store *store, const struct et_query *query, struct et_profile *profile)
+{
+    profile->ran_ns = 0;
+    return et_store_origins(store, query, add_run, profile);
+}
+
 int et_store_owner(struct et_store *store, int64_t origin, struct et_strings *strings, const char **service,
                    const char **tags)
 {

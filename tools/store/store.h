@@ -244,6 +244,9 @@ struct et_origin_row {
 int et_store_origins(struct et_store *store, const struct et_query *query,
                      void (*row)(void *context, const struct et_origin_row *row), void *context);
 
+/* Sets the profile's ran_ns: how long the matching processes ran in the range, added. */
+int et_store_ran(struct et_store *store, const struct et_query *query, struct et_profile *profile);
+
 /*
  * Calls row() for each distinct (service, tags, host, kind) with matching profiles in the range, sorted; at most
  * ET_LISTED. A matcher for a stack label accepts a series when any stack of the process and kind had that label, unless

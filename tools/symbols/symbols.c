@@ -157,14 +157,20 @@ static bool start(struct request *r)
     return done;
 }
 
+/* Whether something that may name its addresses is still being read or fetched. */
+static bool is_pending(const struct et_symbols *s, const struct et_symbols_module *module)
+{
+    return !s->stopping &&
+           (module->pending_count || module->state == UNKNOWN || module->busy || module->asking || module->ask_queued);
+}
+
 /* One request waits for it, and not all that come meanwhile, nor this one for its next profile. */
 static void mark_slow(struct request *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct et_symbols_module *module = r->wanted[i].module;
         if (module) {
-            module->slow = module->pending_count || module->state == UNKNOWN || module->busy || module->asking ||
-                           module->ask_queued;
+            module->slow = is_pending(r->symbols, module);
         }
     }
 }
@@ -202,6 +208,7 @@ static void fill_frame(struct request *r, struct et_frame *frame, const struct e
     const struct et_symbols_answer none = {.start = frame->address};
     const struct et_symbols_answer *answer = known && *known >= FIRST ? &module->answers[*known - FIRST] : &none;
     bool more;
+    r->profile->names_pending += answer->function == 0 && is_pending(r->symbols, module);
     do {
         struct et_buf name = {0};
         if (answer->function == 0) {
@@ -264,14 +271,21 @@ unsigned et_symbols_quality(struct et_symbols *s, const char *build_id, const ch
     return quality;
 }
 
+static void begin(struct request *r, struct et_symbols *s, struct et_profile *profile, int wait)
+{
+    *r = (struct request){.symbols = s,
+                          .profile = profile,
+                          .wanted = et_alloc(profile->module_count + 1, sizeof *r->wanted),
+                          .count = profile->module_count,
+                          .wait = wait,
+                          .until = et_monotonic_after(s->wait_ns)};
+    profile->names_pending = 0;
+}
+
 static void symbolize(struct et_symbols *s, struct et_profile *profile, int wait)
 {
-    struct request r = {.symbols = s,
-                        .profile = profile,
-                        .wanted = et_alloc(profile->module_count + 1, sizeof *r.wanted),
-                        .count = profile->module_count,
-                        .wait = wait,
-                        .until = et_monotonic_after(s->wait_ns)};
+    struct request r;
+    begin(&r, s, profile, wait);
     pthread_mutex_lock(&s->lock);
     wait_for(&r);
     fill(&r);
@@ -287,4 +301,21 @@ void et_symbolize(struct et_symbols *symbols, struct et_profile *profile)
 void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile, bool servers)
 {
     symbolize(symbols, profile, servers ? SERVERS : FILES);
+}
+
+void et_symbolize_both(struct et_symbols *s, struct et_profile *left, struct et_profile *right)
+{
+    struct request r[2];
+    begin(&r[0], s, left, IN_TIME);
+    begin(&r[1], s, right, IN_TIME);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < 2; i++) {
+        wait_for(&r[i]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        collect(&r[i]); /* a file that came meanwhile has dropped what the left side knew */
+        fill(&r[i]);
+        finish(&r[i]);
+    }
+    pthread_mutex_unlock(&s->lock);
 }

@@ -36,8 +36,11 @@ void et_symbols_stop(struct et_symbols *symbols);
 unsigned et_symbols_quality(struct et_symbols *symbols, const char *build_id, const char *module, struct et_buf *path);
 
 /* Gives every frame of the profile at least one line. Answers are remembered. What is not known in time is shown as
- * module+0x1234, until it is asked for again. Context: any thread; a profile is one thread's. */
+ * module+0x1234, until it is asked for again; profile->names_pending counts such frames. Context: any thread; a profile
+ * is one thread's. */
 void et_symbolize(struct et_symbols *symbols, struct et_profile *profile);
+/* The same for two profiles that are to be compared: a file is used for both, or for none. */
+void et_symbolize_both(struct et_symbols *symbols, struct et_profile *left, struct et_profile *right);
 /* The same, but waits for as long as files here take: for names that cannot be corrected later. servers: and for as
  * long as debuginfod servers take. */
 void et_symbolize_waiting(struct et_symbols *symbols, struct et_profile *profile, bool servers);

@@ -2,9 +2,17 @@
 
 const KEPT = 24;
 const answers = new Map();
+let pending = 0;
 
 export function forget() {
   answers.clear();
+}
+
+// Addresses that the answers since the last call show without a name, because the server still reads symbol files.
+export function takePendingNames() {
+  const count = pending;
+  pending = 0;
+  return count;
 }
 
 // Requests run while the libraries load.
@@ -33,6 +41,7 @@ async function ask(path) {
   if (!response.ok) {
     const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Click Refresh to retry.' : ''}`);
     error.status = response.status;
+    error.pending = body.names_pending ?? 0;
     throw error;
   }
   return body;
@@ -42,7 +51,15 @@ export function get(path) {
   if (!answers.has(path)) {
     const answer = ask(path);
     answers.set(path, answer);
-    answer.catch(() => answers.delete(path));
+    answer.then((body) => {
+      if (body.names_pending) {
+        pending += body.names_pending;
+        answers.delete(path);
+      }
+    }, (error) => {
+      pending += error.pending ?? 0;
+      answers.delete(path);
+    });
     if (answers.size > KEPT) {
       answers.delete(answers.keys().next().value);
     }

@@ -1,6 +1,6 @@
 // The page of `edgeprof serve`. The state is in the address (address.js). A change calls refresh(), which shows the
 // form, the timeline and one view. A later refresh discards the answers of an earlier one.
-import { forget, get } from '/api.js';
+import { forget, get, takePendingNames } from '/api.js';
 import { OF_ALL, OF_DAYS, addressOf, parseSpan, readAddress, usualRange, writeAddress } from '/address.js';
 import { CallersView } from '/callers.js';
 import { CrashView } from '/crashes.js';
@@ -21,6 +21,8 @@ import { VerdictView } from '/verdict.js';
 
 const LIVE_MS = 5000;
 const BUSY_MS = 250;
+const NAMES_MS = 500; // until names are asked for again, each time longer
+const NAMES_MOST_MS = 5000;
 const VIEWS = {
   flame: { title: 'Flame graph', make: ProfileView },
   callers: { title: 'Callers', make: CallersView },
@@ -39,6 +41,7 @@ let services = [];
 let asked = 0;
 let timer = null;
 let nothing = false; // the view has no data
+let namesAsked = 0; // how often in a row names were missing
 
 // ---- messages instead of data ----
 
@@ -248,7 +251,7 @@ async function refresh() {
     }
   } catch (error) {
     if (still()) {
-      showProblem(error.message);
+      showProblem(error.pending ? '' : error.message);
     }
   }
   if (!still()) {
@@ -256,6 +259,14 @@ async function refresh() {
   }
   busy(false);
   document.body.dataset.ready = String(own);
+  const pending = takePendingNames();
+  document.body.dataset.names = pending ? 'pending' : 'known';
+  namesAsked = pending ? namesAsked + 1 : 0;
+  if (pending) {
+    byId('busy').textContent = `Reading symbols: ${pending.toLocaleString('en')} addresses have no name yet …`;
+    timer = setTimeout(refresh, Math.min(NAMES_MS * namesAsked, NAMES_MOST_MS));
+    return;
+  }
   if (state.live || services.length === 0) {
     timer = setTimeout(() => { forget(); refresh(); }, LIVE_MS);
   }

@@ -11,6 +11,11 @@ export function lossText(losses) {
     `${loss.count.toLocaleString('en')} ${loss.reason}${loss.weight_ns ? ` (${formatValue(loss.weight_ns, 'nanoseconds')})` : ''}`).join(', ');
 }
 
+// Of all kinds: a device counts how each of its stacks ended, whatever the stack was captured for.
+export function stacksOf(stats) {
+  return stats.exact + stats.gap + stats.cut;
+}
+
 function sum(processes, pick) {
   return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
 }
@@ -34,14 +39,15 @@ export function profileFigures(profile, whole) {
 }
 
 export function qualityFigures(processes) {
-  const samples = sum(processes, (stats) => stats.samples);
+  const stacks = sum(processes, stacksOf);
   const lost = sum(processes, (stats) => stats.losses.reduce((total, loss) => total + loss.count, 0));
   const cut = sum(processes, (stats) => stats.cut);
   return [
     figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'sources of these profiles'),
-    ...(samples > 0 ? [
-      figure('stacks exact', formatShare(sum(processes, (stats) => stats.exact), samples), 'unwound to the root with an exact rule for each frame; since the processes started'),
-      figure('stacks cut', formatShare(cut, samples), 'not unwound to the root', cut > samples / 10),
+    ...(stacks > 0 ? [
+      figure('stacks exact', formatShare(sum(processes, (stats) => stats.exact), stacks),
+        'of the stacks of all kinds since the processes started: unwound to the root with an exact rule for each frame'),
+      figure('stacks cut', formatShare(cut, stacks), 'of the stacks of all kinds: not unwound to the root', cut > stacks / 10),
       figure('lost', lost.toLocaleString('en'), 'see the processes below for reasons', lost > 0),
     ] : []),
   ];
@@ -57,8 +63,9 @@ export function processElement(process) {
     parts.push(element('p', { class: 'bad' }, `${process.unknown_kinds} profiles are of kinds that this edgeprof does not know.`));
   }
   if (stats) {
-    parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} samples, ${formatShare(stats.exact, stats.samples)} exact, ` +
-      `${formatShare(stats.gap, stats.samples)} with a gap, ${formatShare(stats.cut, stats.samples)} cut; ` +
+    const stacks = stacksOf(stats);
+    parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} CPU samples; ${stacks.toLocaleString('en')} stacks of all kinds: ` +
+      `${formatShare(stats.exact, stacks)} exact, ${formatShare(stats.gap, stacks)} with a gap, ${formatShare(stats.cut, stacks)} cut; ` +
       `${stats.threads} threads; rules in the cache ${formatShare(stats.rule_hits, stats.rule_hits + stats.rule_misses)}`));
     const losses = lossText(stats.losses);
     parts.push(losses ? element('p', { class: 'bad' }, `Lost: ${losses}`) : element('p', {}, 'Nothing lost.'));

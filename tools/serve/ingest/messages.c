@@ -8,6 +8,7 @@
 #include "tools/lib/time_text.h"
 #include "tools/formats/compact.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FILE_LIMIT = 1 << 30, GZIP_0 = 0x1f, GZIP_1 = 0x8b, FIRST_IN_PPROF = 0x0a };
@@ -117,7 +118,14 @@ int et_messages_read(const char *path, struct et_buf *file)
 
 /* ---- loading ---- */
 
-static enum et_outcome store_pprof(struct et_store *store, const uint8_t *bytes, size_t size, const char **why)
+/* What pprof files say of the processes behind them, which the database does not keep. */
+struct told {
+    int64_t ran_ns;
+    uint64_t processes;
+};
+
+static enum et_outcome store_pprof(struct et_store *store, const uint8_t *bytes, size_t size, struct told *told,
+                                   const char **why)
 {
     struct et_buf inflated = {0};
     enum et_outcome outcome = ET_MALFORMED;
@@ -126,13 +134,15 @@ static enum et_outcome store_pprof(struct et_store *store, const uint8_t *bytes,
         const struct et_pprof_push push = {
             .name = "pprof", .family = et_messages_hint(pprof), .bytes = inflated.data, .size = inflated.size};
         outcome = et_ingest_pprof(store, &push, et_now(), why);
+        told->ran_ns += pprof->duration_nanos;
+        told->processes += strtoull(et_pprof_note(pprof, "processes"), NULL, 10);
         et_pprof_free(pprof);
     }
     et_buf_free(&inflated);
     return outcome;
 }
 
-static int store_messages(const char *path, const struct et_buf *file, struct et_store *store)
+static int store_messages(const char *path, const struct et_buf *file, struct et_store *store, struct told *told)
 {
     struct et_messages messages;
     const uint8_t *bytes;
@@ -140,7 +150,7 @@ static int store_messages(const char *path, const struct et_buf *file, struct et
     et_messages_begin(&messages, file);
     while (et_messages_next(&messages, &bytes, &size)) {
         const char *why = "";
-        enum et_outcome outcome = et_is_pprof(bytes, size) ? store_pprof(store, bytes, size, &why)
+        enum et_outcome outcome = et_is_pprof(bytes, size) ? store_pprof(store, bytes, size, told, &why)
                                                            : et_ingest_compact(store, bytes, size, et_now(), &why);
         number++;
         if (outcome != ET_ACCEPTED && outcome != ET_REPEATED) {
@@ -159,18 +169,23 @@ int et_messages_load(const char *path, const struct et_buf *file, const struct e
                      struct et_profile **profile)
 {
     const char *why = NULL;
+    struct told told = {0};
     struct et_store *store = et_store_open(":memory:", true, &why);
     *profile = NULL;
     if (!store) {
         et_error("%s", why);
         return ET_FAILED;
     }
-    int code = store_messages(path, file, store);
-    if (code == ET_OK && et_store_load(store, query, profile) < 0) {
+    int code = store_messages(path, file, store, &told);
+    if (code == ET_OK && (et_store_load(store, query, profile) < 0 || et_store_ran(store, query, *profile) < 0)) {
         et_error("%s: %s", path, et_store_why(store));
         code = ET_FAILED;
     }
     et_store_close(store);
+    if (code == ET_OK) {
+        (*profile)->ran_ns = told.ran_ns > 0 ? told.ran_ns : (*profile)->ran_ns;
+        (*profile)->processes = told.processes ? told.processes : (*profile)->processes;
+    }
     if (code == ET_OK && (*profile)->total == 0) {
         et_error("%s: contains no profile", path);
         et_profile_free(*profile);

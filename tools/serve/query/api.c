@@ -256,6 +256,23 @@ unsigned et_api_load(struct et_store *store, const struct et_query *query, struc
     return status;
 }
 
+unsigned et_api_load_ran(struct et_store *store, const struct et_query *query, struct et_profile **profile,
+                         struct et_buf *out)
+{
+    struct et_query own = *query;
+    unsigned status = et_api_load(store, query, profile, out);
+    if (status != 200) {
+        return status;
+    }
+    own.service = et_text(&(*profile)->strings, (*profile)->service);
+    if (et_store_ran(store, &own, *profile) < 0) {
+        et_profile_free(*profile);
+        *profile = NULL;
+        return et_api_failed(store, out);
+    }
+    return 200;
+}
+
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out)
 {
@@ -276,7 +293,7 @@ unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const 
 {
     struct et_profile *profile;
     struct et_buf raw = {0};
-    unsigned status = et_api_load(store, query, &profile, out);
+    unsigned status = et_api_load_ran(store, query, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
         et_pprof_encode(profile, &raw);

@@ -59,6 +59,9 @@ unsigned et_api_service(struct et_store *store, const struct et_query *query, st
 /* Loads the profile of the selected service. Returns 200, or an error status with the error in *out. */
 unsigned et_api_load(struct et_store *store, const struct et_query *query, struct et_profile **profile,
                      struct et_buf *out);
+/* The same, with the profile's ran_ns. */
+unsigned et_api_load_ran(struct et_store *store, const struct et_query *query, struct et_profile **profile,
+                         struct et_buf *out);
 /* Replaces *out by the database's message. Returns the status. */
 unsigned et_api_failed(struct et_store *store, struct et_buf *out);
 /* "a=b\nc=d\n" as {"a":"b","c":"d"} */

@@ -34,6 +34,7 @@ static void write_callers(struct et_buf *out, const struct et_profile *profile, 
     et_buf_printf(out, ",\"all\":%llu,\"total\":%llu,\"self\":%llu,\"caller_count\":%zu,\"callee_count\":%zu",
                   (unsigned long long)profile->total, (unsigned long long)found.total, (unsigned long long)found.self,
                   found.called_by.count, found.calls.count);
+    et_buf_printf(out, ",\"names_pending\":%llu", (unsigned long long)profile->names_pending);
     et_buf_printf(out, ",\"pruned\":%zu", found.callers.pruned + found.callees.pruned);
     write_neighbours(out, "callers", profile, &found.called_by);
     write_neighbours(out, "callees", profile, &found.calls);

@@ -20,7 +20,7 @@ static const int64_t LATE = INT64_C(300) * 1000000000;
 struct device {
     uint32_t device, service, host, tags, executable, arch;
     uint32_t versions[NAMED], agents[NAMED]; /* distinct, newest first; 0 ends the list */
-    uint64_t processes, profiles, unknown_kinds, samples, exact, cut, cost_ppm;
+    uint64_t processes, profiles, unknown_kinds, samples, exact, gap, cut, cost_ppm;
     uint64_t spool_messages, spool_bytes, spool_error;
     int64_t first_ns, last_ns;
     bool told; /* a process has sent running totals */
@@ -90,6 +90,7 @@ static void add_stats(struct device *device, const struct et_origin_row *row)
     device->told = true;
     device->samples += stats->samples;
     device->exact += stats->exact;
+    device->gap += stats->gap;
     device->cut += stats->cut;
     for (size_t i = 0; i < stats->n_losses; i++) {
         uint32_t reason = stats->losses[i]->reason < REASONS ? stats->losses[i]->reason : REASONS - 1;
@@ -175,6 +176,7 @@ static void write_figures(struct et_buf *out, const struct device *device)
         {"unknown_kinds", device->unknown_kinds},
         {"samples", device->samples},
         {"exact", device->exact},
+        {"gap", device->gap},
         {"cut", device->cut},
         {"cost_ppm", device->cost_ppm},
         {"spool_messages", device->spool_messages},

@@ -131,24 +131,24 @@ static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_
     et_diff_free(&diff);
 }
 
-static void add_seconds(void *context, const struct et_origin_row *row)
+/* Names come of both sides or of none: else the named side would have lost functions and gained others. */
+static unsigned write_named(struct et_symbols *symbols, struct et_profile *const profiles[ET_SIDES], struct et_buf *out)
 {
-    *(double *)context += (double)(row->last_ns - row->first_ns) / 1e9;
-}
-
-/* As et_api_load(), symbolized; *ran: seconds that its processes ran. */
-static unsigned load_side(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
-                          struct et_profile **profile, double *ran, struct et_buf *out)
-{
-    struct et_query own = *query;
-    own.keep_labels = false;
-    unsigned status = et_api_load(store, &own, profile, out);
-    if (status != 200) {
-        return status;
+    double ran[ET_SIDES];
+    et_symbolize_both(symbols, profiles[ET_LEFT], profiles[ET_RIGHT]);
+    uint64_t pending = profiles[ET_LEFT]->names_pending + profiles[ET_RIGHT]->names_pending;
+    if (pending) {
+        et_buf_printf(out,
+                      "{\"error\":\"the names of %llu addresses are still being read; ask again\","
+                      "\"names_pending\":%llu}\n",
+                      (unsigned long long)pending, (unsigned long long)pending);
+        return 503;
     }
-    et_symbolize(symbols, *profile);
-    own.service = et_text(&(*profile)->strings, (*profile)->service);
-    return et_store_origins(store, &own, add_seconds, ran) < 0 ? et_api_failed(store, out) : 200;
+    for (int i = 0; i < ET_SIDES; i++) {
+        ran[i] = (double)profiles[i]->ran_ns / 1e9;
+    }
+    write_diff(out, profiles, ran);
+    return 200;
 }
 
 unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const struct et_query *baseline,
@@ -156,13 +156,14 @@ unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const s
 {
     struct et_profile *profiles[ET_SIDES] = {NULL, NULL};
     const struct et_query *queries[ET_SIDES] = {baseline, query};
-    double ran[ET_SIDES] = {0};
     unsigned status = 200;
     for (int i = 0; i < ET_SIDES && status == 200; i++) {
-        status = load_side(store, symbols, queries[i], &profiles[i], &ran[i], out);
+        struct et_query own = *queries[i];
+        own.keep_labels = false;
+        status = et_api_load_ran(store, &own, &profiles[i], out);
     }
     if (status == 200) {
-        write_diff(out, profiles, ran);
+        status = write_named(symbols, profiles, out);
     }
     for (int i = 0; i < ET_SIDES; i++) {
         if (profiles[i]) {
