@@ -9,6 +9,7 @@
 #include "core/lifecycle/start.h"
 #include "core/collect/state.h"
 #include "core/deliver/state.h"
+#include "core/profile/encoding.h"
 
 #include <errno.h>
 #include <string.h>
@@ -24,8 +25,6 @@
 #define COLLECT_AT    ALIGNED(sizeof(struct ep))
 #define DELIVER_AT    (COLLECT_AT + ALIGNED(sizeof(struct ep_collect)))
 #define FIXED         (DELIVER_AT + ALIGNED(sizeof(struct ep_deliver)))
-/* The mirror of a converter (core/features/pprof/mirror.h) must hold the tree. */
-#define TREE_MIRRORED (EP_MIRROR_NODES * (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4))
 
 static unsigned ring_words(size_t bytes)
 {
@@ -78,13 +77,13 @@ int ep_layout(const struct ep_config *config, struct ep **out)
     at += fixed;
     ep_ring_init(&ep->ring, (atomic_uintptr_t *)(void *)at, words);
     at += ring;
-    size_t labels = labels_carve(ep, at, left / 16, config->encoder ? EP_MIRROR_CONTEXTS : CONTEXTS_MAX);
+    size_t labels = labels_carve(ep, at, left / 16, config->encoder ? config->encoder->labels_most : CONTEXTS_MAX);
     at += labels;
     ep_outbox_init(&ep->deliver->outbox, at, outbox);
     at += outbox;
     size_t tree = left - ring - labels - outbox;
-    if (config->encoder && tree > TREE_MIRRORED)
-        tree = TREE_MIRRORED;
+    if (config->encoder && tree > config->encoder->tree_most)
+        tree = config->encoder->tree_most;
     ep_tree_init(&ep->collect->tree, at, tree);
     ep->memory_used = (uint32_t)(lost + fixed + left);
     *out = ep;

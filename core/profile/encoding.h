@@ -61,6 +61,9 @@ struct ep_encoding {
 /* A format other than compact: how a compact message becomes messages of that format. */
 struct ep_encoder {
     enum ep_format format;
+    /* The most label sets and bytes of the profiler's tree that the converter can follow. */
+    unsigned labels_most;
+    size_t tree_most;
     /* Sends the values of a compact message in that format. Returns 0: they are delivered or counted as lost; 1:
      * nothing was sent, they are kept until the interval's last message; or an error like ep_deliver_message().
      * Context: deliver. */

@@ -443,7 +443,11 @@ static void convert_end(struct ep *ep)
         ep_outbox_pop(&ep->deliver->outbox);
 }
 
+/* The mirror holds the profiler's tree. */
 const struct ep_encoder ep_encoder_pprof = {.format = EP_FORMAT_PPROF,
+                                            .labels_most = EP_MIRROR_CONTEXTS,
+                                            .tree_most = EP_MIRROR_NODES *
+                                                         (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4),
                                             .send = convert_send,
                                             .rest = convert_rest,
                                             .stored = convert_stored,
