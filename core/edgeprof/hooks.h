@@ -104,11 +104,11 @@ struct ep_hook_event {
     uint32_t count; /* events that this one stands for */
     uint64_t value; /* in the kind's unit */
     uint32_t token; /* EP_KIND_ALLOC: of ep_live_take(); EP_KIND_WAIT: contentions, see ep_hook_event(); 0: none */
-    unsigned skip; /* frames to omit at the leaf, at most 6; with context NULL: in addition to those up to the caller of
-                      ep_hook_event() */
+    unsigned skip;  /* frames to omit at the leaf, at most 6; with registers NULL: in addition to those up to the caller
+                       of  ep_hook_event() */
     /* Where the unwinder starts; NULL: at the caller of ep_hook_event(). pc is the next instruction, or with lr =
      * EP_LR_CALLED a return address. ep_port_bounds() fills in the stack bounds. */
-    const struct ep_registers *context;
+    const struct ep_registers *registers;
 };
 
 /* Records the event. An EP_KIND_WAIT with the frame [lock] also counts as EP_KIND_LOCK, with token as its count. The
@@ -155,9 +155,9 @@ struct ep_hook_walk {
     struct ep *ep;
 };
 
-/* Starts at *context: pc is the next instruction, or with lr = EP_LR_CALLED a return address. Returns false if no
+/* Starts at *registers: pc is the next instruction, or with lr = EP_LR_CALLED a return address. Returns false if no
  * profiler runs. Context: signal. */
-bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_registers *context);
+bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_registers *registers);
 /* Starts at its caller. Returns false if no profiler runs. Context: signal. */
 bool ep_hook_walk_here(struct ep_hook_walk *walk);
 /* Steps to the caller. Returns false if there is none, or if not all of its registers are certain. Context: signal. */
@@ -179,17 +179,17 @@ struct ep_hook_parents {
     uintptr_t parent[EP_HOOK_PARENTS]; /* addresses of types */
 };
 
-/* Records the event with async parents. event->context must be given. Context: signal. */
+/* Records the event with async parents. event->registers must be given. Context: signal. */
 int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents);
 
 /* The hooks of a runtime may define these two; without them, waits and CPU samples have no parents. */
 
-/* Records the end of a wait as ep_hook_event() does. The wait began at event->context. Context: any thread. */
+/* Records the end of a wait as ep_hook_event() does. The wait began at event->registers. Context: any thread. */
 __attribute__((weak)) int ep_hook_wait_end(const struct ep_hook_event *event);
 
-/* Finds the parents of the thread that a CPU sample has interrupted at *context, whose bounds are known. Returns false
- * if there are none, or if it cannot tell. Context: signal. */
-__attribute__((weak)) bool ep_hook_interrupted(const struct ep_registers *context, struct ep_hook_parents *parents);
+/* Finds the parents of the thread that a CPU sample has interrupted at *registers, whose bounds are known. Returns
+ * false if there are none, or if it cannot tell. Context: signal. */
+__attribute__((weak)) bool ep_hook_interrupted(const struct ep_registers *registers, struct ep_hook_parents *parents);
 
 /* ---- waits ---- */
 

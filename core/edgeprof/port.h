@@ -201,12 +201,12 @@ int ep_port_threads_each(void (*fn)(uint32_t tid));
  * unchanged.
  *
  * Returns
- *   0         *context and *ran_ns are filled in
+ *   0         *registers and *ran_ns are filled in
  *   -EAGAIN   the thread runs
  *   -ESRCH    the thread has ended
  *   others    the system's error
  * Context: collect. */
-int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns);
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_t *ran_ns);
 
 /* Copies memory of another thread. Returns the bytes copied, 0 if the thread has ended. Never faults.
  * Context: collect. */
@@ -217,10 +217,10 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size);
 
 /* Fills in the calling thread's registers as they are when this function returns to its caller, and the stack bounds.
  * Returns the thread's id. Context: signal. */
-uint32_t ep_port_here(struct ep_registers *context);
+uint32_t ep_port_here(struct ep_registers *registers);
 
 /* Fills in only the stack bounds. Returns the thread's id. Context: signal. */
-uint32_t ep_port_bounds(struct ep_registers *context);
+uint32_t ep_port_bounds(struct ep_registers *registers);
 
 /* ==== level 4: settings, names and costs ==== */
 
@@ -371,8 +371,8 @@ struct ep_crash_event {
     uint32_t tid, sender;        /* sender: the process that sent the signal, 0: none did */
     uint64_t address, time_ns;   /* of the fault; uptime */
     uint64_t lr;                 /* 0 where the architecture has none */
-    struct ep_registers context;
-    unsigned registers; /* their number */
+    struct ep_registers registers;
+    unsigned values; /* their number: all registers, in an order of the port's */
     uint64_t value[EP_CRASH_REGISTERS];
 };
 

@@ -21,7 +21,7 @@ void ep_release(void);
 
 /* Records one sample that stands for `ns` of CPU time of the calling thread. `ep` is the result of ep_hold().
  * Context: signal. */
-void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
+void ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
 
 /* Opens a wait. The port implements ep_wait_begin() of core/edgeprof/edgeprof.h, which passes on its caller's registers
  * as they are after the call. The low three bits of the stack pointer, which are otherwise 0, hold the class of

@@ -24,22 +24,22 @@ bool ep_hook_walk_next(struct ep_hook_walk *walk)
     return true;
 }
 
-static void start(struct ep_hook_walk *walk, const struct ep_registers *context)
+static void start(struct ep_hook_walk *walk, const struct ep_registers *registers)
 {
-    walk->at = (struct ep_caller){.pc = context->pc,
-                                  .sp = context->sp,
-                                  .fp = context->fp,
-                                  .base = context->base,
-                                  .lr = context->lr,
-                                  .start = context->stack_start,
-                                  .end = context->stack_end,
-                                  .exact = context->lr != EP_LR_CALLED};
+    walk->at = (struct ep_caller){.pc = registers->pc,
+                                  .sp = registers->sp,
+                                  .fp = registers->fp,
+                                  .base = registers->base,
+                                  .lr = registers->lr,
+                                  .start = registers->stack_start,
+                                  .end = registers->stack_end,
+                                  .exact = registers->lr != EP_LR_CALLED};
     walk->depth = 0;
 }
 
-bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_registers *context)
+bool ep_hook_walk_begin(struct ep_hook_walk *walk, const struct ep_registers *registers)
 {
-    struct ep_registers bounds = *context;
+    struct ep_registers bounds = *registers;
 
     walk->ep = ep_hold();
     if (!walk->ep)
@@ -99,12 +99,12 @@ static void replace(struct ep_stack *stack, const struct ep_hook_parents *parent
 
 /* This and the next are inline: it saves frames below the parents. */
 static inline __attribute__((always_inline)) int record_awaited(const struct ep_record_args *args,
-                                                                const struct ep_registers *context,
+                                                                const struct ep_registers *registers,
                                                                 const struct ep_hook_parents *parents)
 {
     struct ep_record_open record;
     struct ep_stack stack;
-    const int error = ep_record_begin(args, context, &record, &stack);
+    const int error = ep_record_begin(args, registers, &record, &stack);
 
     if (error)
         return error;
@@ -116,11 +116,11 @@ static inline __attribute__((always_inline)) int record_awaited(const struct ep_
 
 /* from, faults: by ep_timing_begin(). */
 static inline __attribute__((always_inline)) int record_timed(const struct ep_record_args *args,
-                                                              const struct ep_registers *context,
+                                                              const struct ep_registers *registers,
                                                               const struct ep_hook_parents *parents, uint64_t from,
                                                               uint32_t faults)
 {
-    const int result = record_awaited(args, context, parents);
+    const int result = record_awaited(args, registers, parents);
 
     if (atomic_load_explicit(&args->ep->parked, memory_order_relaxed) && ep_threads_due(args->ep))
         ep_collect_wake(args->ep);
@@ -132,7 +132,7 @@ static inline __attribute__((always_inline)) int record_timed(const struct ep_re
 int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hook_parents *parents)
 {
     struct ep *ep = ep_hold();
-    struct ep_registers context = *event->context;
+    struct ep_registers registers = *event->registers;
     uint32_t faults = 0;
 
     if (!ep)
@@ -146,18 +146,18 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
                                         .work = ep_work_of_sample(),
                                         .event = event,
                                         .value = event->value,
-                                        .tid = ep_port_bounds(&context),
+                                        .tid = ep_port_bounds(&registers),
                                         .info = event->skip << EP_INFO_SKIP_SHIFT |
                                                 (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
                                                 event->frame << EP_INFO_FRAME_SHIFT};
-    const int result = record_timed(&args, &context, parents, from, faults);
+    const int result = record_timed(&args, &registers, parents, from, faults);
     if (atomic_fetch_add_explicit(&ep->unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
     return result;
 }
 
-static __attribute__((noinline)) void record_sample(struct ep *ep, const struct ep_registers *context, uint32_t tid,
+static __attribute__((noinline)) void record_sample(struct ep *ep, const struct ep_registers *registers, uint32_t tid,
                                                     uint64_t ns, const struct ep_hook_parents *parents)
 {
     uint32_t faults = 0;
@@ -165,15 +165,15 @@ static __attribute__((noinline)) void record_sample(struct ep *ep, const struct 
         .ep = ep, .work = ep_work_of_sample(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
 
-    (void)record_timed(&args, context, parents, from, faults);
+    (void)record_timed(&args, registers, parents, from, faults);
 }
 
-bool ep_capture_awaited(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns)
+bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
 {
     struct ep_hook_parents parents;
 
-    if (!ep_hook_interrupted || !ep_hook_interrupted(context, &parents))
+    if (!ep_hook_interrupted || !ep_hook_interrupted(registers, &parents))
         return false;
-    record_sample(ep, context, tid, ns, &parents);
+    record_sample(ep, registers, tid, ns, &parents);
     return true;
 }

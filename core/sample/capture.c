@@ -11,18 +11,19 @@
 
 #include <errno.h>
 
-static __attribute__((noinline, hot)) int record(const struct ep_record_args *args, const struct ep_registers *context)
+static __attribute__((noinline, hot)) int record(const struct ep_record_args *args,
+                                                 const struct ep_registers *registers)
 {
     struct ep *ep = args->ep;
     struct ep_record_open record;
     struct ep_stack stack;
-    int error = ep_record_begin(args, context, &record, &stack);
+    int error = ep_record_begin(args, registers, &record, &stack);
 
     if (error)
         return error;
     ep_record_end(args, &record, &stack);
     if (stack.quality == EP_STACK_CUT &&
-        (context->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
+        (registers->stack_end == 0 || !atomic_load_explicit(&ep->cut_seen, memory_order_relaxed))) {
         atomic_store_explicit(&ep->cut_seen, true, memory_order_relaxed);
         record.wake = true;
     }
@@ -30,12 +31,13 @@ static __attribute__((noinline, hot)) int record(const struct ep_record_args *ar
     return 0;
 }
 
-static __attribute__((noinline)) int record_timed(const struct ep_record_args *args, const struct ep_registers *context)
+static __attribute__((noinline)) int record_timed(const struct ep_record_args *args,
+                                                  const struct ep_registers *registers)
 {
     struct ep *ep = args->ep;
     uint32_t faults = 0;
     uint64_t start_ns = ep_timing_begin(ep, &faults);
-    int result = record(args, context);
+    int result = record(args, registers);
 
     if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
         ep_collect_wake(ep);
@@ -44,16 +46,16 @@ static __attribute__((noinline)) int record_timed(const struct ep_record_args *a
     return result;
 }
 
-static inline int record_sample(const struct ep_record_args *args, const struct ep_registers *context)
+static inline int record_sample(const struct ep_record_args *args, const struct ep_registers *registers)
 {
     bool timed = atomic_load_explicit(&args->ep->timing.to_time, memory_order_relaxed) != 0;
 
-    return timed ? record_timed(args, context) : record(args, context);
+    return timed ? record_timed(args, registers) : record(args, registers);
 }
 
-__attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns)
+__attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
 {
-    if (!ep_hook_wants(EP_KIND_CPU) || ep_capture_awaited(ep, context, tid, ns))
+    if (!ep_hook_wants(EP_KIND_CPU) || ep_capture_awaited(ep, registers, tid, ns))
         return;
     struct ep_record_args args;
     args.ep = ep;
@@ -62,10 +64,10 @@ __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *c
     args.value = ns;
     args.tid = tid;
     args.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
-    (void)record_sample(&args, context);
+    (void)record_sample(&args, registers);
 }
 
-static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_registers *registers, uint32_t tid,
                         uint32_t info, const struct ep_hook_event *event)
 {
     const struct ep_record_args args = {.ep = ep,
@@ -75,14 +77,14 @@ static int record_event(struct ep *ep, const struct ep_work *work, const struct 
                                         .tid = tid,
                                         .info = info | (uint32_t)event->kind << EP_INFO_KIND_SHIFT |
                                                 event->frame << EP_INFO_FRAME_SHIFT};
-    return record_sample(&args, context);
+    return record_sample(&args, registers);
 }
 
 /* Its own frame comes on top of event->skip. */
 __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
 {
     struct ep *ep = ep_hold();
-    struct ep_registers context;
+    struct ep_registers registers;
     unsigned skip = event->skip;
     uint32_t tid;
 
@@ -92,24 +94,24 @@ __attribute__((noinline)) int ep_hook_event(const struct ep_hook_event *event)
         ep_release();
         return -ESRCH;
     }
-    if (event->context) {
-        context = *event->context;
-        tid = ep_port_bounds(&context);
+    if (event->registers) {
+        registers = *event->registers;
+        tid = ep_port_bounds(&registers);
     } else {
-        tid = ep_port_here(&context);
+        tid = ep_port_here(&registers);
         skip++;
     }
-    int result = record_event(ep, ep_work_of_sample(), &context, tid, skip << EP_INFO_SKIP_SHIFT, event);
+    int result = record_event(ep, ep_work_of_sample(), &registers, tid, skip << EP_INFO_SKIP_SHIFT, event);
     if (atomic_fetch_add_explicit(&ep->unseen, 1, memory_order_relaxed) == EP_EVENTS_UNSEEN)
         ep_port_wake(&ep->collect_event);
     ep_release();
     return result;
 }
 
-void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *registers, uint32_t tid,
                     const struct ep_hook_event *event)
 {
-    (void)record_event(ep, work, context, tid, 0, event);
+    (void)record_event(ep, work, registers, tid, 0, event);
 }
 
 /* An event that only the history wants is no loss of the profile. */

@@ -40,13 +40,13 @@ static inline struct ep_work *ep_work_of_sample(void)
     return ep_work_shown ? ep_work_shown() : ep_port_work();
 }
 
-/* Records an event of another thread, from a copy of its registers and stack in *context. Context: collect. */
-void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *context, uint32_t tid,
+/* Records an event of another thread, from a copy of its registers and stack in *registers. Context: collect. */
+void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_registers *registers, uint32_t tid,
                     const struct ep_hook_event *event);
 
 /* Records a CPU sample with async parents, which ep_hook_interrupted() finds. False: there are none, and nothing is
  * recorded. Context: signal. */
-bool ep_capture_awaited(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
+bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
 
 /* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
  * page faults so far, for ep_timing_end(). Context: signal. */

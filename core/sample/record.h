@@ -114,7 +114,7 @@ struct ep_record_open {
 
 /* Reserves a record and unwinds into it. Returns 0, or -ENOSPC: the loss was counted. Context: signal. */
 static inline __attribute__((always_inline)) int ep_record_begin(const struct ep_record_args *args,
-                                                                 const struct ep_registers *context,
+                                                                 const struct ep_registers *registers,
                                                                  struct ep_record_open *record, struct ep_stack *stack)
 {
     struct ep *ep = args->ep;
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) int ep_record_begin(const struct ep
         return ep_record_lost(ep, (enum ep_kind)(record->info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
     record->payload = ep_ring_payload(&ep->ring, record->at);
     stack->pc = record->payload + record->words;
-    ep_unwind(&ep->unwinder, context, stack);
+    ep_unwind(&ep->unwinder, registers, stack);
     return 0;
 }
 

@@ -67,7 +67,7 @@ static inline struct ep_hook_event ep_wait_event(const struct ep_waiting *waitin
                                   .count = count,
                                   .value = value,
                                   .token = waiting->same_lock ? 0 : count,
-                                  .context = &waiting->at};
+                                  .registers = &waiting->at};
 }
 
 /* The collect thread's side of waits (core/features/waits/). A program in which no thread waits does not link it. */

@@ -26,7 +26,7 @@ static bool load(const struct ep_walk *walk, unsigned index, uintptr_t *word)
 
     if (at >= walk->end || walk->end - at < WORD || at % WORD)
         return false;
-    memcpy(word, (const void *)(at + walk->context->moved), WORD);
+    memcpy(word, (const void *)(at + walk->registers->moved), WORD);
     return true;
 }
 

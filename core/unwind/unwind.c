@@ -12,12 +12,12 @@
 #define WORD         sizeof(uintptr_t)
 #define RECORD_WORDS 2
 
-static uintptr_t stack_end(const struct ep_registers *context, uintptr_t sp)
+static uintptr_t stack_end(const struct ep_registers *registers, uintptr_t sp)
 {
-    if (sp - context->stack_start < context->stack_end - context->stack_start)
-        return context->stack_end;
-    if (sp - context->alt_start < context->alt_end - context->alt_start)
-        return context->alt_end;
+    if (sp - registers->stack_start < registers->stack_end - registers->stack_start)
+        return registers->stack_end;
+    if (sp - registers->alt_start < registers->alt_end - registers->alt_start)
+        return registers->alt_end;
     return 0;
 }
 
@@ -25,7 +25,7 @@ static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
 {
     if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
         return false;
-    memcpy(word, (const void *)(at + walk->context->moved), WORD);
+    memcpy(word, (const void *)(at + walk->registers->moved), WORD);
     return true;
 }
 
@@ -144,13 +144,13 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
 
     if (!walk->exact)
         walk->frame.lr = 0; /* an inner frame's */
-    walk->frame.sp += walk->context->moved;
+    walk->frame.sp += walk->registers->moved;
     bool found = rule.kind == EP_RULE_SIGNAL
-                     ? ep_signal_frame(&walk->frame, walk->end + walk->context->moved)
-                     : ep_fault_frame(&walk->frame, cfa + walk->context->moved, walk->end + walk->context->moved);
+                     ? ep_signal_frame(&walk->frame, walk->end + walk->registers->moved)
+                     : ep_fault_frame(&walk->frame, cfa + walk->registers->moved, walk->end + walk->registers->moved);
 
     walk->exact = true;
-    walk->end = found ? stack_end(walk->context, walk->frame.sp) : 0;
+    walk->end = found ? stack_end(walk->registers, walk->frame.sp) : 0;
     return walk->end != 0;
 }
 
@@ -173,7 +173,7 @@ static bool is_root(struct ep_walk *walk, struct ep_rule rule)
     if (rule.kind != EP_RULE_RESTART || walk->exact)
         return false;
     bool outermost = ep_is_outermost(walk, walk->frame.sp);
-    walk->guessed |= outermost && !walk->context->stack_root;
+    walk->guessed |= outermost && !walk->registers->stack_root;
     return outermost;
 }
 
@@ -186,7 +186,7 @@ static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned 
 /* As far as cached rules lead. */
 static bool reaches_root(struct ep_walk *walk, struct ep_stack *stack)
 {
-    if (walk->sp_lost || !walk->end || walk->context->moved || ep_unwind_cached(walk, stack) != EP_CACHED_ROOT)
+    if (walk->sp_lost || !walk->end || walk->registers->moved || ep_unwind_cached(walk, stack) != EP_CACHED_ROOT)
         return false;
     finish(stack, walk, EP_FRAME_NONE);
     return true;
@@ -238,20 +238,20 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
     }
 }
 
-__attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *context,
+__attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *registers,
                                     struct ep_stack *stack)
 {
     struct ep_walk walk;
 
     walk.unwinder = unwinder;
-    walk.context = context;
-    walk.frame.pc = context->pc;
-    walk.frame.sp = context->sp;
-    walk.frame.fp = context->fp;
-    walk.frame.lr = context->lr;
-    walk.frame.base = context->base;
-    walk.end = stack_end(context, context->sp);
-    walk.exact = context->lr != EP_LR_CALLED;
+    walk.registers = registers;
+    walk.frame.pc = registers->pc;
+    walk.frame.sp = registers->sp;
+    walk.frame.fp = registers->fp;
+    walk.frame.lr = registers->lr;
+    walk.frame.base = registers->base;
+    walk.end = stack_end(registers, registers->sp);
+    walk.exact = registers->lr != EP_LR_CALLED;
     walk.guessed = walk.sp_lost = false;
     stack->depth = 0;
     stack->hits = stack->misses = 0;

@@ -97,10 +97,10 @@ struct ep_unwinder {
     _Alignas(64) _Atomic uint64_t rule[EP_RULE_CACHE]; /* no bucket in two cache lines */
 };
 
-/* Walks a stack from the registers in *context. Reads stack memory only inside the bounds that *context gives, and
+/* Walks a stack from the registers in *registers. Reads stack memory only inside the bounds that *registers gives, and
  * everything else through `unwinder`: it stays valid as long as the caller holds it, whatever ep_stop() does meanwhile.
  * Context: signal. */
-void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *context, struct ep_stack *stack);
+void ep_unwind(struct ep_unwinder *unwinder, const struct ep_registers *registers, struct ep_stack *stack);
 
 /* From here on, or no longer, walks search the stack for the caller of a function that never returns and has no table
  * (noreturn.c), which takes too long for samples. Context: signal. */

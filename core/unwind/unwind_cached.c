@@ -146,7 +146,7 @@ static inline bool is_root(struct ep_walk *walk, const struct registers *at, uin
     unsigned kind = ep_rule_kind(rule);
 
     if (kind == EP_RULE_RESTART && !interrupted && ep_is_outermost(walk, at->sp)) {
-        walk->guessed |= !walk->context->stack_root;
+        walk->guessed |= !walk->registers->stack_root;
         return true;
     }
     return kind == EP_RULE_ROOT || (kind == EP_RULE_CHAIN && at->fp == 0);

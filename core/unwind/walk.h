@@ -67,7 +67,7 @@ struct ep_frame {
 /* A walk on its way to the root. */
 struct ep_walk {
     struct ep_unwinder *unwinder;
-    const struct ep_registers *context;
+    const struct ep_registers *registers;
     struct ep_frame frame;
     uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
     bool exact;    /* frame.pc is where execution stands, not a return address */
@@ -78,14 +78,14 @@ struct ep_walk {
 /* Returns true if only the frames that start the thread fit between sp and the end of the stack. Context: signal. */
 static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
 {
-    return walk->context->stack_root ? sp >= walk->context->stack_root : walk->end - sp <= EP_ROOT_NEAR;
+    return walk->registers->stack_root ? sp >= walk->registers->stack_root : walk->end - sp <= EP_ROOT_NEAR;
 }
 
 /* Returns true if the frame is above the thread's first own one, so no frame of the thread can be missing.
  * Context: signal. */
 static inline bool ep_starts_thread(const struct ep_walk *walk)
 {
-    return walk->context->stack_root && walk->frame.sp >= walk->context->stack_root;
+    return walk->registers->stack_root && walk->frame.sp >= walk->registers->stack_root;
 }
 
 /* Context: signal. */

@@ -49,7 +49,7 @@ static uintptr_t number_cut(char *text)
     return value;
 }
 
-int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns)
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_t *ran_ns)
 {
     char text[192]; /* "number argument... sp pc" */
     struct timespec ran;
@@ -62,8 +62,8 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t 
     if (strncmp(text, "running", 7) == 0)
         return -EAGAIN;
     *ran_ns = (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
-    *context = (struct ep_registers){.fp = EP_PORT_UNKNOWN, .lr = EP_PORT_UNKNOWN, .base = EP_PORT_UNKNOWN};
-    context->pc = ep_linux_pc(tid, number_cut(text));
-    context->sp = number_cut(text);
-    return context->pc && context->sp ? 0 : -EIO;
+    *registers = (struct ep_registers){.fp = EP_PORT_UNKNOWN, .lr = EP_PORT_UNKNOWN, .base = EP_PORT_UNKNOWN};
+    registers->pc = ep_linux_pc(tid, number_cut(text));
+    registers->sp = number_cut(text);
+    return registers->pc && registers->sp ? 0 : -EIO;
 }

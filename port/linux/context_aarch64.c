@@ -8,17 +8,17 @@ const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 const bool ep_linux_tls_above = true;
 const uint32_t ep_linux_rseq_signature = 0xd428bc00;
 
-void ep_linux_context(const void *ucontext, struct ep_registers *context)
+void ep_linux_context(const void *ucontext, struct ep_registers *registers)
 {
     const ucontext_t *uc = ucontext;
 
-    context->pc = (uintptr_t)uc->uc_mcontext.pc;
-    context->sp = (uintptr_t)uc->uc_mcontext.sp;
-    context->fp = (uintptr_t)uc->uc_mcontext.regs[29];
-    context->lr = ep_lr_of((uintptr_t)uc->uc_mcontext.regs[30]);
-    context->base = (uintptr_t)uc->uc_mcontext.regs[19];
-    context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
-    context->alt_end = context->alt_start + uc->uc_stack.ss_size;
+    registers->pc = (uintptr_t)uc->uc_mcontext.pc;
+    registers->sp = (uintptr_t)uc->uc_mcontext.sp;
+    registers->fp = (uintptr_t)uc->uc_mcontext.regs[29];
+    registers->lr = ep_lr_of((uintptr_t)uc->uc_mcontext.regs[30]);
+    registers->base = (uintptr_t)uc->uc_mcontext.regs[19];
+    registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
+    registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }
 
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)

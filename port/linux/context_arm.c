@@ -8,18 +8,18 @@ const uint32_t ep_linux_table_segment = PT_ARM_EXIDX;
 const bool ep_linux_tls_above = true;
 const uint32_t ep_linux_rseq_signature = 0xe7f5def3;
 
-void ep_linux_context(const void *ucontext, struct ep_registers *context)
+void ep_linux_context(const void *ucontext, struct ep_registers *registers)
 {
     const ucontext_t *uc = ucontext;
     const uintptr_t thumb = 1u << 5; /* bit of cpsr */
 
-    context->pc = uc->uc_mcontext.arm_pc | (uc->uc_mcontext.arm_cpsr & thumb ? 1u : 0u);
-    context->sp = uc->uc_mcontext.arm_sp;
-    context->fp = uc->uc_mcontext.arm_fp;
-    context->lr = ep_lr_of(uc->uc_mcontext.arm_lr);
-    context->base = uc->uc_mcontext.arm_r7;
-    context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
-    context->alt_end = context->alt_start + uc->uc_stack.ss_size;
+    registers->pc = uc->uc_mcontext.arm_pc | (uc->uc_mcontext.arm_cpsr & thumb ? 1u : 0u);
+    registers->sp = uc->uc_mcontext.arm_sp;
+    registers->fp = uc->uc_mcontext.arm_fp;
+    registers->lr = ep_lr_of(uc->uc_mcontext.arm_lr);
+    registers->base = uc->uc_mcontext.arm_r7;
+    registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
+    registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }
 
 /* /proc does not show the Thumb bit. The thread is in a system call, so the two bytes before pc show its state: svc

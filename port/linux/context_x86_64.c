@@ -8,17 +8,17 @@ const uint32_t ep_linux_table_segment = PT_GNU_EH_FRAME;
 const bool ep_linux_tls_above = false;
 const uint32_t ep_linux_rseq_signature = 0x53053053;
 
-__attribute__((hot)) void ep_linux_context(const void *ucontext, struct ep_registers *context)
+__attribute__((hot)) void ep_linux_context(const void *ucontext, struct ep_registers *registers)
 {
     const ucontext_t *uc = ucontext;
 
-    context->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-    context->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
-    context->fp = (uintptr_t)uc->uc_mcontext.gregs[REG_RBP];
-    context->lr = 0;
-    context->base = (uintptr_t)uc->uc_mcontext.gregs[REG_RBX];
-    context->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
-    context->alt_end = context->alt_start + uc->uc_stack.ss_size;
+    registers->pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+    registers->sp = (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
+    registers->fp = (uintptr_t)uc->uc_mcontext.gregs[REG_RBP];
+    registers->lr = 0;
+    registers->base = (uintptr_t)uc->uc_mcontext.gregs[REG_RBX];
+    registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
+    registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }
 
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc)

@@ -11,12 +11,12 @@
 static void registers_copy(struct ep_crash_event *event, const ucontext_t *uc)
 {
 #if defined __x86_64__
-    event->registers = 23; /* gregs[NGREG] */
-    for (unsigned i = 0; i < event->registers; i++)
+    event->values = 23; /* gregs[NGREG] */
+    for (unsigned i = 0; i < event->values; i++)
         event->value[i] = (uint64_t)uc->uc_mcontext.gregs[i];
     event->lr = 0;
 #elif defined __aarch64__
-    event->registers = 34;
+    event->values = 34;
     for (unsigned i = 0; i < 31; i++)
         event->value[i] = uc->uc_mcontext.regs[i];
     event->value[31] = uc->uc_mcontext.sp;
@@ -24,8 +24,8 @@ static void registers_copy(struct ep_crash_event *event, const ucontext_t *uc)
     event->value[33] = uc->uc_mcontext.pstate;
     event->lr = uc->uc_mcontext.regs[30];
 #elif defined __arm__
-    event->registers = 17; /* r0 .. r10, fp, ip, sp, lr, pc, cpsr follow one another */
-    for (unsigned i = 0; i < event->registers; i++)
+    event->values = 17; /* r0 .. r10, fp, ip, sp, lr, pc, cpsr follow one another */
+    for (unsigned i = 0; i < event->values; i++)
         event->value[i] = (&uc->uc_mcontext.arm_r0)[i];
     event->lr = uc->uc_mcontext.arm_lr;
 #endif
@@ -41,7 +41,7 @@ static uintptr_t hex_read(const char **at)
 }
 
 /* Bounds of a stack that nobody announced, from a line "start-end ..." of /proc/self/maps. */
-static bool line_has(const char *line, uintptr_t sp, struct ep_registers *context)
+static bool line_has(const char *line, uintptr_t sp, struct ep_registers *registers)
 {
     uintptr_t start = hex_read(&line);
 
@@ -49,13 +49,13 @@ static bool line_has(const char *line, uintptr_t sp, struct ep_registers *contex
     uintptr_t end = hex_read(&line);
     if (sp < start || sp >= end)
         return false;
-    context->stack_start = start;
-    context->stack_end = end;
-    context->stack_root = 0;
+    registers->stack_start = start;
+    registers->stack_end = end;
+    registers->stack_root = 0;
     return true;
 }
 
-static void bounds_find(struct ep_registers *context)
+static void bounds_find(struct ep_registers *registers)
 {
     static char line[64];
     char bytes[256];
@@ -71,7 +71,7 @@ static void bounds_find(struct ep_registers *context)
                 continue;
             line[used] = 0;
             used = 0;
-            if (line_has(line, context->sp, context))
+            if (line_has(line, registers->sp, registers))
                 goto done;
         }
     }
@@ -80,16 +80,16 @@ done:
         (void)close(fd);
 }
 
-static void context_read(struct ep_registers *context, const ucontext_t *uc)
+static void context_read(struct ep_registers *registers, const ucontext_t *uc)
 {
-    ep_linux_context(uc, context);
-    const uintptr_t alt_start = context->alt_start, alt_end = context->alt_end;
-    (void)ep_port_bounds(context);
-    context->alt_start = alt_start;
-    context->alt_end = alt_end;
-    if ((context->sp < context->stack_start || context->sp >= context->stack_end) &&
-        (context->sp < alt_start || context->sp >= alt_end))
-        bounds_find(context);
+    ep_linux_context(uc, registers);
+    const uintptr_t alt_start = registers->alt_start, alt_end = registers->alt_end;
+    (void)ep_port_bounds(registers);
+    registers->alt_start = alt_start;
+    registers->alt_end = alt_end;
+    if ((registers->sp < registers->stack_start || registers->sp >= registers->stack_end) &&
+        (registers->sp < alt_start || registers->sp >= alt_end))
+        bounds_find(registers);
 }
 
 void ep_linux_crash_event(struct ep_crash_event *event, int signal, const siginfo_t *info, const void *ucontext)
@@ -102,6 +102,6 @@ void ep_linux_crash_event(struct ep_crash_event *event, int signal, const siginf
     event->sender = info->si_code <= 0 ? (uint32_t)info->si_pid : 0;
     event->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0;
     event->time_ns = ep_port_uptime_ns();
-    context_read(&event->context, ucontext);
+    context_read(&event->registers, ucontext);
     registers_copy(event, ucontext);
 }

@@ -30,7 +30,7 @@ int ep_linux_fork_arm(void);
 void ep_linux_fork_disarm(void);
 
 /* Copies the interrupted registers. ucontext is the kernel's argument to a handler. Context: signal. */
-void ep_linux_context(const void *ucontext, struct ep_registers *context);
+void ep_linux_context(const void *ucontext, struct ep_registers *registers);
 
 /* Converts a pc from /proc to one of struct ep_registers (Thumb bit). Context: collect. */
 uintptr_t ep_linux_pc(uint32_t tid, uintptr_t pc);

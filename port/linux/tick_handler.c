@@ -59,35 +59,35 @@ static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
 }
 
 /* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
-static void bounds_here(uint32_t tid, struct ep_registers *context)
+static void bounds_here(uint32_t tid, struct ep_registers *registers)
 {
     if (self.bounds.root == 0)
-        bounds_first(tid, context->sp);
+        bounds_first(tid, registers->sp);
     struct ep_linux_bounds *bounds = &self.bounds;
     __asm__("" : "+r"(bounds)); /* computes the address once */
-    context->stack_start = bounds->start;
-    context->stack_end = bounds->end;
-    context->stack_root = bounds->root;
-    context->moved = 0;
+    registers->stack_start = bounds->start;
+    registers->stack_end = bounds->end;
+    registers->stack_root = bounds->root;
+    registers->moved = 0;
 }
 
-uint32_t ep_port_bounds(struct ep_registers *context)
+uint32_t ep_port_bounds(struct ep_registers *registers)
 {
     if (self.tid == 0)
         self.tid = ep_linux_tid();
-    bounds_here(self.tid, context);
-    context->alt_start = context->alt_end = 0;
+    bounds_here(self.tid, registers);
+    registers->alt_start = registers->alt_end = 0;
     return self.tid;
 }
 
 static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *ucontext)
 {
-    struct ep_registers context;
+    struct ep_registers registers;
 
-    ep_linux_context(ucontext, &context);
-    ep_linux_stack_seen(context.alt_end - context.alt_start);
-    bounds_here(tid, &context);
-    ep_capture(ep, &context, tid, ns);
+    ep_linux_context(ucontext, &registers);
+    ep_linux_stack_seen(registers.alt_end - registers.alt_start);
+    bounds_here(tid, &registers);
+    ep_capture(ep, &registers, tid, ns);
 }
 
 /* A kernel tick finds what runs by chance, so it stands for the time between two ticks, and not for what the thread

@@ -98,7 +98,7 @@ static uint64_t size_of(const struct ep_dotnet_type *type, uintptr_t elements)
 
 /* .skip omits this function's own frame. */
 static __attribute__((noinline)) void record_alloc(const struct allocation *allocation, struct ep_stratum *stratum,
-                                                   uint32_t token, const struct ep_registers *context)
+                                                   uint32_t token, const struct ep_registers *registers)
 {
     const struct ep_hook_event event = {
         .kind = EP_KIND_ALLOC,
@@ -106,11 +106,11 @@ static __attribute__((noinline)) void record_alloc(const struct allocation *allo
         .value = allocation->stands_for,
         .count = ep_stratum_count(stratum, allocation->stands_for, allocation->size),
         .token = token,
-        .skip = context ? 0 : 2,
-        .context = context,
+        .skip = registers ? 0 : 2,
+        .registers = registers,
     };
 
-    if ((context ? ep_dotnet_event(&event) : ep_hook_event(&event)) < 0 && token)
+    if ((registers ? ep_dotnet_event(&event) : ep_hook_event(&event)) < 0 && token)
         ep_live_drop(token);
 }
 
@@ -222,9 +222,9 @@ static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *
         check_size(me, RhGetAllocatedBytesForCurrentThread() - counter, allocation.size);
     }
     if (allocation.stands_for) {
-        struct ep_registers context;
-        ep_dotnet_frame(frame, &context);
-        record_alloc(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &context);
+        struct ep_registers registers;
+        ep_dotnet_frame(frame, &registers);
+        record_alloc(&allocation, lone ? &me->lone : &me->shared, ep_dotnet_follow(object), &registers);
     } else if (timed_from) {
         ep_hook_cost(timed_from, EP_HOOK_TIMED_ONE_IN);
     }
@@ -250,13 +250,13 @@ static bool returns_to_managed_code(uintptr_t pc)
 /* Returns what is wrong, NULL: nothing. Reads only what is known to be readable. */
 static const char *frame_wrong(const uintptr_t *frame, uintptr_t top)
 {
-    struct ep_registers context;
+    struct ep_registers registers;
     const uintptr_t at = (uintptr_t)frame;
 
     if (at % sizeof at || at <= (uintptr_t)__builtin_frame_address(0) || at >= top || top - at < 16 * sizeof(uintptr_t))
         return "RhpGcAlloc gets no transition frame as its fourth argument";
-    ep_dotnet_frame(frame, &context);
-    if (!ep_dotnet_frame_fits(frame, top, &context) || !returns_to_managed_code(context.pc))
+    ep_dotnet_frame(frame, &registers);
+    if (!ep_dotnet_frame_fits(frame, top, &registers) || !returns_to_managed_code(registers.pc))
         return "the transition frame has another layout";
     return NULL;
 }

@@ -246,11 +246,11 @@ static uintptr_t find_box(struct ep_hook_walk *walk, enum state state, struct ep
     return box;
 }
 
-static uintptr_t find_box_at(const struct ep_registers *context, enum state state, struct ep_hook_parents *parents)
+static uintptr_t find_box_at(const struct ep_registers *registers, enum state state, struct ep_hook_parents *parents)
 {
     struct ep_hook_walk walk;
 
-    return ep_hook_walk_begin(&walk, context) ? find_box(&walk, state, parents) : 0;
+    return ep_hook_walk_begin(&walk, registers) ? find_box(&walk, state, parents) : 0;
 }
 
 static uintptr_t find_box_here(enum state state, struct ep_hook_parents *parents)
@@ -328,9 +328,9 @@ static void follow(uintptr_t box, struct ep_hook_parents *parents)
     parents->more = true;
 }
 
-void ep_dotnet_async_find(const struct ep_registers *context, struct ep_hook_parents *parents)
+void ep_dotnet_async_find(const struct ep_registers *registers, struct ep_hook_parents *parents)
 {
-    const uintptr_t box = context ? find_box_at(context, HOOK, parents) : find_box_here(HOOK, parents);
+    const uintptr_t box = registers ? find_box_at(registers, HOOK, parents) : find_box_here(HOOK, parents);
 
     parents->count = 0;
     if (box)
@@ -346,24 +346,24 @@ int ep_dotnet_event(const struct ep_hook_event *event)
 {
     struct ep_hook_parents parents;
 
-    if (!is_on() || !event->context)
+    if (!is_on() || !event->registers)
         return ep_hook_event(event);
-    struct ep_registers context = *event->context;
+    struct ep_registers registers = *event->registers;
     if (event->kind == EP_KIND_EXCEPTION)
-        context.base =
+        registers.base =
             0; /* noted before managed code ran, in which objects may have moved: only what is on the stack counts */
-    ep_dotnet_async_find(&context, &parents);
+    ep_dotnet_async_find(&registers, &parents);
     return parents.count ? ep_hook_event_awaited(event, &parents) : ep_hook_event(event);
 }
 
-bool ep_dotnet_async_find_waited(const struct ep_registers *context, struct ep_hook_parents *parents)
+bool ep_dotnet_async_find_waited(const struct ep_registers *registers, struct ep_hook_parents *parents)
 {
     struct ep_dotnet_mode mode;
 
     parents->count = 0;
     if (!ep_dotnet_cooperative_begin(&mode))
         return false;
-    const uintptr_t box = context ? find_box_at(context, WAITED, parents) : find_box_here(WAITED, parents);
+    const uintptr_t box = registers ? find_box_at(registers, WAITED, parents) : find_box_here(WAITED, parents);
     if (box)
         follow(box, parents);
     ep_dotnet_cooperative_end(&mode);
@@ -373,17 +373,17 @@ bool ep_dotnet_async_find_waited(const struct ep_registers *context, struct ep_h
 /* This and the next are out of line: what they have on the stack is not there for what follows them. */
 static __attribute__((noinline)) bool find_waited(const struct ep_registers *began, struct ep_hook_parents *parents)
 {
-    struct ep_registers context = *began;
+    struct ep_registers registers = *began;
 
-    context.lr = EP_LR_CALLED;
-    return ep_dotnet_async_find_waited(&context, parents);
+    registers.lr = EP_LR_CALLED;
+    return ep_dotnet_async_find_waited(&registers, parents);
 }
 
 static __attribute__((noinline)) bool record_waited(const struct ep_hook_event *event, int *result)
 {
     struct ep_hook_parents parents;
 
-    if (!find_waited(event->context, &parents))
+    if (!find_waited(event->registers, &parents))
         return false;
     *result = ep_hook_event_awaited(event, &parents);
     return true;
@@ -393,17 +393,17 @@ int ep_hook_wait_end(const struct ep_hook_event *event)
 {
     int result;
 
-    return is_on() && event->context && record_waited(event, &result) ? result : ep_hook_event(event);
+    return is_on() && event->registers && record_waited(event, &result) ? result : ep_hook_event(event);
 }
 
 /* The runtime's own C++ may be the collector, which moves objects. It has no unwind tables, or frames between it and
  * managed code; so at most one frame that is not managed is passed. */
-bool ep_hook_interrupted(const struct ep_registers *context, struct ep_hook_parents *parents)
+bool ep_hook_interrupted(const struct ep_registers *registers, struct ep_hook_parents *parents)
 {
     if (!is_on() || !ep_dotnet_is_cooperative())
         return false;
     const uint64_t from = ep_port_ticks();
-    const uintptr_t box = find_box_at(context, INTERRUPTED, parents);
+    const uintptr_t box = find_box_at(registers, INTERRUPTED, parents);
     parents->count = 0;
     if (box)
         follow(box, parents);

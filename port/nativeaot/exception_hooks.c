@@ -15,7 +15,7 @@ void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t f
 void ep_dotnet_first_chance(void *const *object);
 
 static _Thread_local struct {
-    struct ep_registers context; /* registers in the runtime's assembly, called by the code that throws */
+    struct ep_registers registers; /* registers in the runtime's assembly, called by the code that throws */
     struct ep_stratum stratum;
     bool known;
 } throwing;
@@ -63,7 +63,7 @@ static bool exceptions_fit(void *const *object)
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
     throwing.known = !again;
-    throwing.context = (struct ep_registers){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
+    throwing.registers = (struct ep_registers){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
 }
 
 void ep_dotnet_first_chance(void *const *object)
@@ -80,7 +80,7 @@ void ep_dotnet_first_chance(void *const *object)
                                         .count = (uint32_t)count,
                                         .value = count,
                                         .skip = 1,
-                                        .context = &throwing.context};
+                                        .registers = &throwing.registers};
     if (count)
         (void)ep_dotnet_event(&event);
 }

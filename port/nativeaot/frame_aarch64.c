@@ -3,18 +3,18 @@
 
 #include "runtime.h"
 
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context)
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *registers)
 {
-    *context =
+    *registers =
         (struct ep_registers){.pc = frame[1], .fp = frame[0], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[14]};
 }
 
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context)
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *registers)
 {
     const uintptr_t end = (uintptr_t)(frame + 15);
 
-    return context->sp >= end && context->sp <= top && context->sp % 16 == 0 && context->fp >= end &&
-           context->fp <= top;
+    return registers->sp >= end && registers->sp <= top && registers->sp % 16 == 0 && registers->fp >= end &&
+           registers->fp <= top;
 }
 
 /* b, alone or behind a frame that is made and left: methods that only call another one have it. */

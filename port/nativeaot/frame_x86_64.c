@@ -3,19 +3,19 @@
 
 #include "runtime.h"
 
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context)
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *registers)
 {
-    *context =
+    *registers =
         (struct ep_registers){.pc = frame[0], .fp = frame[1], .lr = EP_LR_CALLED, .base = frame[4], .sp = frame[9]};
 }
 
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context)
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *registers)
 {
     const uintptr_t end = (uintptr_t)(frame + 10);
 
     /* The call has left the return address below the caller's frame. */
-    return context->sp > end && context->sp <= top && context->sp % sizeof(uintptr_t) == 0 && context->fp >= end &&
-           context->fp <= top && ((const uintptr_t *)context->sp)[-1] == context->pc;
+    return registers->sp > end && registers->sp <= top && registers->sp % sizeof(uintptr_t) == 0 &&
+           registers->fp >= end && registers->fp <= top && ((const uintptr_t *)registers->sp)[-1] == registers->pc;
 }
 
 uintptr_t ep_dotnet_jump_target(uintptr_t function)

@@ -34,11 +34,11 @@ EP_RUNTIME_FUNCTION uint64_t RhGetAllocatedBytesForCurrentThread(void);
 
 /* Reads the registers of managed code that called a helper of the runtime, from the helper's frame
  * (PInvokeTransitionFrame). One per architecture. Context: signal. */
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context);
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *registers);
 
 /* The same in bounds, for an object that managed code below `top` on this stack has just asked for: whether the
  * registers are those of a caller between `frame` and `top`. Reads nothing outside. */
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context);
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *registers);
 
 /* Where a function's first instruction jumps to, if it is a jump; else the function. One per architecture. Context:
  * signal. */
@@ -79,11 +79,11 @@ void ep_dotnet_cooperative_end(struct ep_dotnet_mode *mode);
 
 /* Finds the continuation that runs at the context, and the methods that wait for it; parents->count 0: none. Only in
  * cooperative mode. Context: signal. */
-void ep_dotnet_async_find(const struct ep_registers *context, struct ep_hook_parents *parents);
+void ep_dotnet_async_find(const struct ep_registers *registers, struct ep_hook_parents *parents);
 
 /* The same for a thread in preemptive mode, as the functions that wait are called. False: there are none. Context: any
  * thread, also in a signal handler of the program that waits. */
-bool ep_dotnet_async_find_waited(const struct ep_registers *context, struct ep_hook_parents *parents);
+bool ep_dotnet_async_find_waited(const struct ep_registers *registers, struct ep_hook_parents *parents);
 
 /* ep_hook_event() with async parents if they are on. Only in cooperative mode. Context: signal. */
 int ep_dotnet_event(const struct ep_hook_event *event);

@@ -213,7 +213,7 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
     return error;
 }
 
-int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns)
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_t *ran_ns)
 {
     if (ep_sim.on_look)
         ep_sim.on_look(tid);
@@ -222,7 +222,7 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t 
         if (thread->tid != tid)
             continue;
         thread->ran_ns += thread->restless;
-        *context = thread->at;
+        *registers = thread->at;
         *ran_ns = thread->ran_ns;
         return thread->error;
     }

@@ -167,7 +167,7 @@ uintptr_t ep_sim_pc(unsigned function);
 void ep_sim_tables(struct ep_module_info *info);
 
 /* Builds a stack of function numbers (leaf, caller, ..., root) and its registers. */
-void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *context);
+void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *registers);
 
 /* Runs a handler on a thread with that stack: enter, capture, leave. False: no profiler runs. */
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth);

@@ -59,12 +59,12 @@ void ep_sim_tables(struct ep_module_info *info)
     info->image_end = info->table + info->table_size;
 }
 
-static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_registers *context)
+static void chain(const uint16_t *functions, unsigned depth, struct record *records, struct ep_registers *registers)
 {
     for (unsigned i = 0; i < depth; i++)
         records[i] = i + 1 < depth ? (struct record){(uintptr_t)&records[i + 1], ep_sim_pc(functions[i + 1])}
                                    : (struct record){0, 0};
-    *context = (struct ep_registers){
+    *registers = (struct ep_registers){
         .pc = ep_sim_pc(functions[0]),
         .sp = (uintptr_t)records,
         .fp = (uintptr_t)records,
@@ -73,11 +73,11 @@ static void chain(const uint16_t *functions, unsigned depth, struct record *reco
     };
 }
 
-void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *context)
+void ep_sim_stack(const uint16_t *functions, unsigned depth, struct ep_registers *registers)
 {
     static struct record records[EP_SIM_DEPTH];
 
-    chain(functions, depth, records, context);
+    chain(functions, depth, records, registers);
 }
 
 static _Alignas(16) struct record here[EP_SIM_DEPTH]; /* aligned like a stack pointer */
@@ -93,29 +93,29 @@ void ep_sim_here(const uint16_t *functions, unsigned depth)
     chain(with_hook, depth + 1, here, &here_context);
 }
 
-uint32_t ep_port_here(struct ep_registers *context)
+uint32_t ep_port_here(struct ep_registers *registers)
 {
-    *context = here_context;
+    *registers = here_context;
     return ep_sim.tid;
 }
 
-uint32_t ep_port_bounds(struct ep_registers *context)
+uint32_t ep_port_bounds(struct ep_registers *registers)
 {
-    context->stack_start = here_context.stack_start;
-    context->stack_end = here_context.stack_end;
+    registers->stack_start = here_context.stack_start;
+    registers->stack_end = here_context.stack_end;
     return ep_sim.tid;
 }
 
 bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsigned depth)
 {
     struct record records[EP_SIM_DEPTH];
-    struct ep_registers context;
+    struct ep_registers registers;
     struct ep *ep = ep_hold();
 
     if (!ep)
         return false;
-    chain(functions, depth, records, &context);
-    ep_capture(ep, &context, tid, (uint64_t)ticks * ep_sim.period_ns);
+    chain(functions, depth, records, &registers);
+    ep_capture(ep, &registers, tid, (uint64_t)ticks * ep_sim.period_ns);
     ep_release();
     return true;
 }

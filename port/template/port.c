@@ -201,11 +201,11 @@ int ep_port_threads_each(void (*fn)(uint32_t tid))
     return -ENOSYS;
 }
 
-int ep_port_thread_blocked(uint32_t tid, struct ep_registers *context, uint64_t *ran_ns)
+int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_t *ran_ns)
 {
     /* !FIXME: the registers of a thread that does not run, as the scheduler has saved them. */
     (void)tid;
-    (void)context;
+    (void)registers;
     (void)ran_ns;
     return -ENOSYS;
 }
@@ -225,17 +225,17 @@ void ep_port_thread_name(uint32_t tid, char *name, size_t size)
         name[0] = 0;
 }
 
-uint32_t ep_port_here(struct ep_registers *context)
+uint32_t ep_port_here(struct ep_registers *registers)
 {
     /* !FIXME: the registers of the caller, in assembly; without them waits and events have no stacks. */
-    *context = (struct ep_registers){0};
+    *registers = (struct ep_registers){0};
     return 0;
 }
 
-uint32_t ep_port_bounds(struct ep_registers *context)
+uint32_t ep_port_bounds(struct ep_registers *registers)
 {
     /* !FIXME: the bounds of the calling thread's stack. */
-    context->stack_start = context->stack_end = 0;
+    registers->stack_start = registers->stack_end = 0;
     return 0;
 }
 

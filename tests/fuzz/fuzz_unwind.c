@@ -216,7 +216,7 @@ static void check_places(const struct head *head)
 /* ---- a walk by the contract alone ---- */
 
 struct model {
-    const struct ep_registers *context;
+    const struct ep_registers *registers;
     uintptr_t asked[2][EP_MAX_DEPTH]; /* for rules: behind calls, where interrupted */
     unsigned count[2];
     struct ep_frame frame;
@@ -251,7 +251,7 @@ static bool model_interrupted(struct model *m, struct ep_rule rule)
         rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&m->frame, m->end) : ep_fault_frame(&m->frame, cfa, m->end);
 
     m->exact = true;
-    m->end = found ? bounds(m->context, m->frame.sp) : 0;
+    m->end = found ? bounds(m->registers, m->frame.sp) : 0;
     return m->end != 0;
 }
 
@@ -355,7 +355,7 @@ static bool ambiguous(const struct model *m)
 /* Frames as far as rules lead: it knows no root, so a real walk ends there or before. */
 static unsigned model(struct model *m, uintptr_t *pcs)
 {
-    const struct ep_registers *c = m->context;
+    const struct ep_registers *c = m->registers;
     unsigned depth = 0;
 
     m->frame = (struct ep_frame){.pc = c->pc, .sp = c->sp, .fp = c->fp, .lr = c->lr, .base = c->base};
@@ -378,13 +378,13 @@ static unsigned model(struct model *m, uintptr_t *pcs)
 
 /* ---- the walk itself ---- */
 
-static void walk(const struct ep_registers *context, struct ep_stack *walked)
+static void walk(const struct ep_registers *registers, struct ep_stack *walked)
 {
     unsigned gaps = 0;
 
-    ep_unwind(&unwinder, context, walked);
+    ep_unwind(&unwinder, registers, walked);
     MUST("depth", walked->depth >= 1 && walked->depth <= EP_MAX_DEPTH);
-    MUST("depth", walked->pc[0] == stripped(context->pc));
+    MUST("depth", walked->pc[0] == stripped(registers->pc));
     for (unsigned i = 0; i < walked->depth; i++)
         gaps += walked->pc[i] == EP_FRAME_GAP;
     MUST("depth", walked->hits + walked->misses + gaps >= walked->depth);
@@ -401,25 +401,25 @@ static void compare(const struct ep_stack *a, const struct ep_stack *b)
         MUST("same", a->pc[i] == b->pc[i]);
 }
 
-static void check_walk(const struct head *head, const struct ep_registers *context)
+static void check_walk(const struct head *head, const struct ep_registers *registers)
 {
     static atomic_uintptr_t pcs[3][EP_MAX_DEPTH];
     static uintptr_t expected[EP_MAX_DEPTH];
     static struct model m;
     struct ep_stack cold = {.pc = pcs[0]}, warm = {.pc = pcs[1]}, late = {.pc = pcs[2]};
 
-    m.context = context;
+    m.registers = registers;
     unsigned depth = model(&m, expected);
     forget_rules();
-    walk(context, &cold);
+    walk(registers, &cold);
     MUST("growth", cold.depth <= depth);
     for (unsigned i = 0; i < cold.depth; i++)
         MUST("growth", cold.pc[i] == expected[i]);
-    walk(context, &warm);
+    walk(registers, &warm);
     if (!ambiguous(&m))
         compare(&cold, &warm);
     check_places(head);
-    walk(context, &late);
+    walk(registers, &late);
     compare(&cold, &late);
 }
 
@@ -444,8 +444,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fence(image_area, sizeof image_area, image, sizes.image);
     fence(stack_area, sizeof stack_area, stack, sizes.stack);
     fence(alt_area, sizeof alt_area, alt, sizes.alt);
-    struct ep_registers context = context_make(&head, &sizes);
-    check_walk(&head, &context);
+    struct ep_registers registers = context_make(&head, &sizes);
+    check_walk(&head, &registers);
     open_fences();
     return 0;
 }

@@ -80,7 +80,7 @@ static int record_make(void **state)
 {
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory, .endpoint = "null:"};
     const struct ep_crash_config crash = {.dir = dir, .registers = true};
-    struct ep_crash_event event = {.signal = 11, .code = 1, .registers = 3, .value = {1, 2, 3}};
+    struct ep_crash_event event = {.signal = 11, .code = 1, .values = 3, .value = {1, 2, 3}};
     struct ep_crash_head head;
 
     (void)state;
@@ -90,7 +90,7 @@ static int record_make(void **state)
     (void)snprintf(path, sizeof path, "%s/edgeprof-crash", dir);
     assert_int_equal(ep_crash_start(&crash), 0);
     assert_int_equal(ep_start(&config), 0);
-    event.tid = ep_port_here(&event.context);
+    event.tid = ep_port_here(&event.registers);
     disk.on = true;
     assert_true(ep_crash_begin(&event));
     for (unsigned step = 0; step < EP_CRASH_STEPS; step++)

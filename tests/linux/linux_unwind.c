@@ -43,11 +43,11 @@ static void forget_rules(void)
         atomic_store(&ep_running()->unwinder.rule[i], 0);
 }
 
-static struct ep_stack walk(const struct ep_registers *context)
+static struct ep_stack walk(const struct ep_registers *registers)
 {
     struct ep_stack stack = {.pc = pcs};
 
-    ep_unwind(&ep_running()->unwinder, context, &stack);
+    ep_unwind(&ep_running()->unwinder, registers, &stack);
     assert_true(stack.depth >= 1 && stack.depth <= EP_MAX_DEPTH);
     assert_true(stack.quality <= EP_STACK_CUT);
     assert_int_equal(stack.quality == EP_STACK_CUT, stack.end != EP_FRAME_NONE);
@@ -189,15 +189,15 @@ static _Thread_local uintptr_t root; /* in the thread's first function */
 
 static void on_sample(int signal, siginfo_t *info, void *ucontext)
 {
-    struct ep_registers context = {0};
+    struct ep_registers registers = {0};
 
     (void)signal;
     (void)info;
-    ep_linux_context(ucontext, &context);
-    context.stack_start = bounds.start;
-    context.stack_end = bounds.end;
-    context.stack_root = bounds.root;
-    seen = walk(&context);
+    ep_linux_context(ucontext, &registers);
+    registers.stack_start = bounds.start;
+    registers.stack_end = bounds.end;
+    registers.stack_root = bounds.root;
+    seen = walk(&registers);
     walked = 1;
 }
 

@@ -104,9 +104,9 @@ static void add_fault(void)
         .tid = event->tid,
         .sender = event->sender,
         .address = event->address,
-        .pc = event->context.pc,
-        .sp = event->context.sp,
-        .fp = event->context.fp,
+        .pc = event->registers.pc,
+        .sp = event->registers.sp,
+        .fp = event->registers.fp,
         .lr = event->lr,
         .time_ns = event->time_ns,
         .unix_ns = ep_port_unix_ns(),
@@ -114,8 +114,8 @@ static void add_fault(void)
 
     SECTION(EP_CRASH_AT_RUN, ep_crash_own.run);
     SECTION(EP_CRASH_AT_FAULT, fault);
-    if (ep_crash_own.registers && event->registers <= EP_CRASH_REGISTERS)
-        (void)section_add(EP_CRASH_AT_REGISTERS, event->value, event->registers * sizeof event->value[0], NULL, 0);
+    if (ep_crash_own.registers && event->values <= EP_CRASH_REGISTERS)
+        (void)section_add(EP_CRASH_AT_REGISTERS, event->value, event->values * sizeof event->value[0], NULL, 0);
 }
 
 static bool in_stack(const struct ep_registers *at, uintptr_t address)
@@ -275,7 +275,7 @@ void ep_crash_step(enum ep_crash_step_number step)
         add_fault();
         break;
     case EP_CRASH_STACK:
-        stack_add(record.event->tid, record.event->context, true);
+        stack_add(record.event->tid, record.event->registers, true);
         break;
     case EP_CRASH_MODULES:
         add_modules();

@@ -120,9 +120,9 @@ static size_t name_size(const char *text)
 
 static uint32_t own_tid(void)
 {
-    struct ep_registers context;
+    struct ep_registers registers;
 
-    return ep_port_here(&context); /* with sp: a thread that nobody announced is found by it */
+    return ep_port_here(&registers); /* with sp: a thread that nobody announced is found by it */
 }
 
 int ep_incident(const char *name)

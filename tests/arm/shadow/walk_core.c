@@ -27,9 +27,9 @@ static void refresh(void)
     ep_collect();
 }
 
-static void walk(const struct ep_registers *context, struct shadow_stack *stack)
+static void walk(const struct ep_registers *registers, struct shadow_stack *stack)
 {
-    ep_unwind(&ep_running()->unwinder, context, &walked);
+    ep_unwind(&ep_running()->unwinder, registers, &walked);
     stack->sure = walked.quality == EP_STACK_EXACT;
     stack->deep = walked.end == EP_FRAME_DEEP;
     stack->count = walked.depth;

@@ -11,15 +11,15 @@ static int prepare(void)
 
 static void refresh(void) {}
 
-static void walk(const struct ep_registers *context, struct shadow_stack *stack)
+static void walk(const struct ep_registers *registers, struct shadow_stack *stack)
 {
-    uintptr_t fp = context->fp;
+    uintptr_t fp = registers->fp;
     stack->sure = false;
     stack->deep = false;
     stack->count = 0;
-    stack->pc[stack->count++] = context->pc;
-    while (stack->count < SHADOW_DEPTH && fp >= context->sp && fp % sizeof(uintptr_t) == 0 &&
-           fp <= context->stack_end - 2 * sizeof(uintptr_t)) {
+    stack->pc[stack->count++] = registers->pc;
+    while (stack->count < SHADOW_DEPTH && fp >= registers->sp && fp % sizeof(uintptr_t) == 0 &&
+           fp <= registers->stack_end - 2 * sizeof(uintptr_t)) {
         const uintptr_t *record = (const uintptr_t *)fp;
         stack->pc[stack->count++] = record[1];
         if (record[0] <= fp)

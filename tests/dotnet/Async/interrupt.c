@@ -36,15 +36,15 @@ static _Thread_local struct {
 static void on_signal(int number, siginfo_t *info, void *ucontext)
 {
     const int kept = errno;
-    struct ep_registers context;
+    struct ep_registers registers;
 
     (void)number;
     (void)info;
     if (mine.counts && mine.captures < CAPTURES) {
         struct ep_hook_parents *parents = &mine.found[mine.captures++];
         parents->count = 0;
-        ep_linux_context(ucontext, &context);
-        (void)ep_hook_interrupted(&context, parents);
+        ep_linux_context(ucontext, &registers);
+        (void)ep_hook_interrupted(&registers, parents);
     }
     errno = kept;
 }

@@ -52,17 +52,17 @@ static _Thread_local volatile struct result *mine;
 
 static void on_signal(int number, siginfo_t *info, void *ucontext)
 {
-    struct ep_registers context = {0}, bounds = {0};
+    struct ep_registers registers = {0}, bounds = {0};
     struct ep_stack stack = {.pc = pcs};
 
     (void)number;
     (void)info;
     (void)ep_port_bounds(&bounds);
-    ep_linux_context(ucontext, &context);
-    context.stack_start = bounds.stack_start;
-    context.stack_end = bounds.stack_end;
-    context.stack_root = bounds.stack_root;
-    ep_unwind(&ep_running()->unwinder, &context, &stack);
+    ep_linux_context(ucontext, &registers);
+    registers.stack_start = bounds.stack_start;
+    registers.stack_end = bounds.stack_end;
+    registers.stack_root = bounds.stack_root;
+    ep_unwind(&ep_running()->unwinder, &registers, &stack);
     mine->walks++;
     mine->whole += stack.quality != EP_STACK_CUT && stack.depth >= 3;
 }

@@ -18,8 +18,8 @@
 #include "core/collect/collect.h"
 #include "core/encode/encode.h"
 
-void __real_ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
-void __wrap_ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns);
+void __real_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
+void __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
 
 #define KEPT 65536u
 
@@ -34,11 +34,11 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void __wrap_ep_capture(struct ep *ep, const struct ep_registers *context, uint32_t tid, uint64_t ns)
+void __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
 {
     uint64_t empty = clock_ns(CLOCK_MONOTONIC), start = clock_ns(CLOCK_MONOTONIC);
 
-    __real_ep_capture(ep, context, tid, ns);
+    __real_ep_capture(ep, registers, tid, ns);
     uint64_t took = clock_ns(CLOCK_MONOTONIC) - start, clock = start - empty;
     took = took > clock ? took - clock : 0;
     (void)atomic_fetch_add(&spent_ns, took);

@@ -64,9 +64,9 @@ uint32_t ep_dotnet_follow(void *object)
     return 0;
 }
 
-bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *context)
+bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep_registers *registers)
 {
-    (void)frame, (void)top, (void)context;
+    (void)frame, (void)top, (void)registers;
     return true;
 }
 
@@ -82,10 +82,10 @@ bool ep_dotnet_live_check(void *object)
     return true;
 }
 
-void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *context)
+void ep_dotnet_frame(const uintptr_t *frame, struct ep_registers *registers)
 {
     (void)frame;
-    memset(context, 0, sizeof *context);
+    memset(registers, 0, sizeof *registers);
 }
 
 /* The runtime calls the hook only for an object that does not fit into the rest of the context. */

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *context);
+static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *registers);
 static bool fake_here(struct ep_hook_walk *walk);
 static bool fake_next(struct ep_hook_walk *walk);
 static uintptr_t fake_function(const struct ep_hook_walk *walk);
@@ -84,10 +84,10 @@ uintptr_t ep_dotnet_jump_target(uintptr_t function)
     return function;
 }
 
-static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *context)
+static bool fake_begin(struct ep_hook_walk *walk, const struct ep_registers *registers)
 {
-    began_with = context->base;
-    *walk = (struct ep_hook_walk){.at = {.pc = context->pc}};
+    began_with = registers->base;
+    *walk = (struct ep_hook_walk){.at = {.pc = registers->pc}};
     return true;
 }
 
@@ -294,11 +294,11 @@ static void a_wrong_try_is_refused(void **state)
 
 static struct ep_hook_parents found_from(const struct object *running, unsigned which)
 {
-    const struct ep_registers context = {.pc = 1};
+    const struct ep_registers registers = {.pc = 1};
     struct ep_hook_parents parents;
 
     run(running, which);
-    ep_dotnet_async_find(&context, &parents);
+    ep_dotnet_async_find(&registers, &parents);
     return parents;
 }
 
@@ -354,13 +354,13 @@ static void only_the_frame_that_runs_a_box_counts(void **state)
     (void)waits_for(new_object(&box[0]), held);
     run(a, 0);
     frame[0].at.base = (uintptr_t)held;
-    const struct ep_registers context = {.pc = 1};
+    const struct ep_registers registers = {.pc = 1};
     struct ep_hook_parents parents;
-    ep_dotnet_async_find(&context, &parents);
+    ep_dotnet_async_find(&registers, &parents);
     assert_int_equal(parents.depth, 3);
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
     frame[2].at.base = (uintptr_t)held; /* nor is it this function's */
-    ep_dotnet_async_find(&context, &parents);
+    ep_dotnet_async_find(&registers, &parents);
     assert_int_equal(parents.count, 0);
 }
 
@@ -428,13 +428,13 @@ static void a_running_task_is_found_at_its_calls(void **state)
 /* The register was noted before managed code ran. */
 static void an_exceptions_register_is_not_used(void **state)
 {
-    const struct ep_registers context = {.base = 1234};
+    const struct ep_registers registers = {.base = 1234};
 
     (void)state;
     ready();
     ep_dotnet_async_enable(1);
     for (enum ep_kind kind = EP_KIND_ALLOC; kind <= EP_KIND_EXCEPTION; kind++) {
-        const struct ep_hook_event event = {.kind = kind, .context = &context};
+        const struct ep_hook_event event = {.kind = kind, .registers = &registers};
         assert_int_equal(ep_dotnet_event(&event), -ESRCH); /* no profiler runs */
         assert_int_equal(began_with, kind == EP_KIND_EXCEPTION ? 0 : 1234);
     }
@@ -493,19 +493,19 @@ static void an_unknown_register_teaches_nothing(void **state)
 /* The collector itself is called by way of functions that are not managed code. */
 static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
 {
-    const struct ep_registers context = {.pc = 1};
+    const struct ep_registers registers = {.pc = 1};
     struct ep_hook_parents parents;
 
     (void)awaited_box();
     (void)state;
     cooperative = true;
-    assert_false(ep_hook_interrupted(&context, &parents)); /* off */
+    assert_false(ep_hook_interrupted(&registers, &parents)); /* off */
     ep_dotnet_async_enable(1);
     for (unsigned native = 0; native < 2; native++)
         for (unsigned mode = 0; mode < 2; mode++) {
             cooperative = mode == 1;
             frame[0].at.pc = native ? 0x100 : 0x7011;
-            assert_int_equal(ep_hook_interrupted(&context, &parents), cooperative && !native);
+            assert_int_equal(ep_hook_interrupted(&registers, &parents), cooperative && !native);
         }
     const struct ep_registers managed = {.pc = 0x7000};
     frame[0].at.pc = 0x100; /* as seen from managed code: no matter */

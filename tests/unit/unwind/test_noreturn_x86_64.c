@@ -83,7 +83,7 @@ static void test_the_caller_is_found(void **state)
                   {INDEX, DIRECT, true, true},      {INDEX - 1, DIRECT, false, false}, {INDEX + 1, BY_PLT, true, false},
                   {INDEX, DIRECT - 1, false, false}};
     static struct ep_unwinder unwinder;
-    const struct ep_registers context = {0};
+    const struct ep_registers registers = {0};
 
     (void)state;
     if (sizeof(uintptr_t) != 8) /* the stack's words are the machine's */
@@ -96,7 +96,7 @@ static void test_the_caller_is_found(void **state)
         stack[3] = stacks[i].stale ? (uintptr_t)code + DIRECT : 0;
         stack[stacks[i].at] = (uintptr_t)code + stacks[i].caller;
         const struct ep_walk walk = {.unwinder = &unwinder,
-                                     .context = &context,
+                                     .registers = &registers,
                                      .frame = {.pc = (uintptr_t)code + PC + 1, .sp = (uintptr_t)stack},
                                      .end = (uintptr_t)(stack + WORDS)};
         const struct ep_rule guess = {.kind = EP_RULE_GUESS, .cfa = 2}, exact = {.kind = EP_RULE_SP, .cfa = 3};

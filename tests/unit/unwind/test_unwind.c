@@ -76,12 +76,12 @@ static uintptr_t some_word(uint8_t *const stacks[2])
     }
 }
 
-static struct ep_stack walk_checked(const struct ep_registers *context)
+static struct ep_stack walk_checked(const struct ep_registers *registers)
 {
     struct ep_stack stack = {.pc = pcs};
 
     asked = 0;
-    ep_unwind(&rules, context, &stack);
+    ep_unwind(&rules, registers, &stack);
     assert_true(stack.depth >= 1 && stack.depth <= EP_MAX_DEPTH && stack.quality <= EP_STACK_CUT);
     assert_int_equal(stack.quality == EP_STACK_CUT, stack.end != EP_FRAME_NONE);
     return stack;

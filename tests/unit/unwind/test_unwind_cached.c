@@ -159,12 +159,12 @@ static struct ep_registers some_context(void)
     };
 }
 
-static struct ep_stack walk(const struct ep_registers *context, atomic_uintptr_t *pcs, bool with)
+static struct ep_stack walk(const struct ep_registers *registers, atomic_uintptr_t *pcs, bool with)
 {
     struct ep_stack stack = {.pc = pcs};
 
     shortcuts = with;
-    ep_unwind(&unwinder, context, &stack);
+    ep_unwind(&unwinder, registers, &stack);
     return stack;
 }
 
@@ -182,8 +182,8 @@ static void test_walks_are_equal(void **state)
         stack_words[i] = some_word(i);
     for (unsigned round = 0; round < ROUNDS; round++) {
         some_stack(round);
-        struct ep_registers context = some_context();
-        struct ep_stack expected = walk(&context, expected_pcs, false), stack = walk(&context, pcs, true);
+        struct ep_registers registers = some_context();
+        struct ep_stack expected = walk(&registers, expected_pcs, false), stack = walk(&registers, pcs, true);
         assert_int_equal(stack.depth, expected.depth);
         assert_int_equal(stack.end, expected.end);
         assert_int_equal(stack.quality, expected.quality);
