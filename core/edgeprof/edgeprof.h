@@ -264,6 +264,7 @@ struct ep_stats {
  *   -ENOMEM    memory_size is too small
  *   -EALREADY  a profiler runs already
  *   -EBUSY     no signal is free for profiling, or a thread still uses the memory of the last run (see ep_stop())
+ *   -EPERM     a seccomp filter would end the process for a system call of edgeprof
  *   others     the system's error
  * Context: init. */
 int ep_start(const struct ep_config *config);

@@ -68,6 +68,10 @@ struct ep_identity {
 /* Fills in what the system knows; unknown strings stay empty. Context: init. */
 void ep_port_identity(struct ep_identity *identity);
 
+/* Returns the name of a system call that ep_start() would have to make and for which the system would end the process;
+ * NULL: none. Context: init. */
+const char *ep_port_forbidden(void);
+
 /* Returns the calling thread's struct ep_work, which must be zero at the thread's start and stay valid as long as the
  * thread exists. Context: signal. */
 struct ep_work *ep_port_work(void);

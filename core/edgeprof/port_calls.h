@@ -19,6 +19,10 @@ struct ep;
 struct ep *ep_hold(void);
 void ep_release(void);
 
+/* Writes a line where ep_notice_to() says. Only programs that call that have this function, so a port refers to it
+ * weakly. Context: any thread. */
+void ep_notice_line(const char *line);
+
 /* Records one sample that stands for `ns` of CPU time of the calling thread. `ep` is the result of ep_hold().
  * Context: signal. */
 void ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);

@@ -255,6 +255,9 @@ int ep_start(const struct ep_config *config)
 
     if (ep_running())
         return ep_refuse(-EALREADY, "already running");
+    const char *forbidden = ep_port_forbidden();
+    if (forbidden)
+        return ep_complain(-EPERM, "a seccomp filter does not permit ", forbidden, "()");
     if (settle(ep_port_uptime_ns() + HANDLERS_LEAVE_NS) == -EBUSY)
         return -EBUSY;
     int error = ep_settings_check(config);

@@ -43,6 +43,8 @@ void ep_linux_modules_each(void (*each)(const char *path, uintptr_t bias));
 void ep_linux_pin(void);
 /* Returns true if that module can no longer be unloaded. Context: init, collect. */
 bool ep_linux_is_pinned(uintptr_t bias);
+/* Waits until that thread has ended, half a second at most. Context: any thread. */
+void ep_linux_pins_settle(void);
 /* For a forked child, which has no such thread. Context: init. */
 void ep_linux_pins_forked(void);
 

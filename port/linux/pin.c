@@ -19,6 +19,7 @@
 
 #define PINNED_MOST 256u
 #define AWAIT_NS    20000000u
+#define SETTLE_NS   500000000u
 #define STACK_BYTES (128u * 1024)
 
 static struct {
@@ -94,6 +95,14 @@ void ep_linux_pin(void)
         atomic_store(&pins.busy, false);
     else
         ep_port_wait(&pins.done, seen, AWAIT_NS);
+}
+
+void ep_linux_pins_settle(void)
+{
+    const unsigned seen = atomic_load(&pins.done.value);
+
+    if (atomic_load(&pins.busy))
+        ep_port_wait(&pins.done, seen, SETTLE_NS);
 }
 
 void ep_linux_pins_forked(void)

@@ -7,12 +7,14 @@
  * and EDGEPROF_SKIP choose among them (preload_choice.c). Invalid settings give one line on standard error, and the
  * program runs unprofiled.
  */
+#include "filter.h"
 #include "preload.h"
 #include "preload_lines.h"
 #include "thread_start.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -115,13 +117,27 @@ void ep_preload_endpoints(void)
         report_endpoint("no pull endpoint, see EDGEPROF_PULL", pulled);
 }
 
+/* Says it only if the filter permits the calls that say it, which are the first on the list after those of ticks. */
+static bool is_filtered(void)
+{
+    const char *call = ep_linux_filter_begin();
+    char line[160];
+
+    if (!call)
+        return false;
+    (void)snprintf(line, sizeof line, "the seccomp filter that the program starts with does not permit %s()", call);
+    if (strcmp(call, "write") != 0 && strcmp(call, "getppid") != 0 && strcmp(call, "kill") != 0)
+        ep_preload_say("not profiling", line);
+    return true;
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
     struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
     struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
-    int wanted = ep_preload_chosen() ? ep_config_from_env(&config) : 0;
+    int wanted = ep_config_from_env(&config);
 
-    if (wanted == 0)
+    if (wanted == 0 || is_filtered() || !ep_preload_chosen())
         return;
     if (ep_preload_end_begins() < 0) {
         ep_preload_say("not profiling", "EDGEPROF_EXIT_TIMEOUT: must be a number of ms from 0 to 600000");
@@ -161,19 +177,43 @@ __attribute__((constructor)) static void preload_begin(void)
         ep_preload_say_error("not profiling", ep_start_error(), error);
 }
 
-__attribute__((destructor)) static void preload_end(void)
+static int stop_all(void)
 {
-    struct ep_stats stats;
-
-    if (!ep_preload_chosen())
-        return;
-    ep_preload_fork_end();
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();
     (void)ep_control_stop();
     int stopped = ep_stop(ep_preload_end_ms());
     ep_crash_stop();
     ep_linux_here_set_own(false);
+    return stopped;
+}
+
+void ep_preload_filter_end(void)
+{
+    const bool profiled = ep_preload_fork_started() || (started && getpid() == started);
+
+    ep_preload_fork_end();
+    if (profiled)
+        (void)stop_all();
+    else
+        ep_preload_fork_disarm();
+    started = 0;
+}
+
+/* True where edgeprof may make no system call: it was not meant, or has ended, because of a filter. */
+static bool is_out(void)
+{
+    return !ep_preload_chosen() || ep_linux_filter_met() || ep_linux_filter_is_here();
+}
+
+__attribute__((destructor)) static void preload_end(void)
+{
+    struct ep_stats stats;
+
+    if (is_out())
+        return;
+    ep_preload_fork_end();
+    int stopped = stop_all();
     if (stopped == -EBUSY)
         ep_preload_say("not stopped", ep_start_error());
     if (stopped != -ETIMEDOUT)
@@ -191,7 +231,7 @@ static void exit_early(int status, const char *name)
     void (*next)(int) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, name);
 
-    if (ep_preload_fork_started() || (started && getpid() == started))
+    if (!is_out() && (ep_preload_fork_started() || (started && getpid() == started)))
         preload_end();
     memcpy(&next, &symbol, sizeof next);
     next(status);
@@ -230,7 +270,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
         memcpy(&create, &symbol, sizeof create);
         atomic_store(&next, create);
     }
-    if (!ep_preload_chosen())
+    if (is_out())
         return create(thread, attributes, fn, argument);
     if (!ep_linux_is_own_start(fn))
         ep_preload_fork_hasten();

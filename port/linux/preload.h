@@ -42,6 +42,12 @@ unsigned ep_preload_end_ms(void);
 
 struct ep_config;
 
+/* ---- seccomp filters (preload_filter.c) ---- */
+
+/* Ends the profile of this process and those of its children that fork, before a filter that would end the process.
+ * Context: any thread. */
+void ep_preload_filter_end(void);
+
 /* ---- OpenTelemetry's contexts (preload_context.c) ---- */
 
 /* Does what EDGEPROF_OTEL_CONTEXT says, before ep_start(); `again` in a forked child. Context: init. */
@@ -57,6 +63,8 @@ void ep_preload_fork_follow(const struct ep_config *config);
 void ep_preload_fork_hasten(void);
 /* True in a child whose profiler starts or runs. Context: any thread. */
 bool ep_preload_fork_started(void);
+/* After ep_preload_fork_end(), in a child that has not started: no tick starts it any more. Context: any thread. */
+void ep_preload_fork_disarm(void);
 /* The process ends: waits for a start that has begun, and prevents later ones. Context: init. */
 void ep_preload_fork_end(void);
 

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "preload.h"
 #include "preload_lines.h"
 #include "thread_start.h"
@@ -51,7 +52,7 @@ static bool is_alone(void)
 
 static bool let_go(void)
 {
-    if (errno != EINVAL || profiled != getpid() || !is_alone())
+    if (errno != EINVAL || ep_linux_filter_met() || profiled != getpid() || !is_alone())
         return false;
     ep_linux_here_set_own(true);
     (void)ep_pull_stop();

@@ -10,6 +10,7 @@
  * many servers clear their environment or write their title over it. A child that uses less than 100 ms of CPU time is
  * not profiled; one that uses more loses nothing (EP_SINCE_FORK).
  */
+#include "filter.h"
 #include "own_threads.h"
 #include "preload.h"
 #include "thread_start.h"
@@ -115,6 +116,13 @@ void ep_preload_fork_end(void)
         pause_ms();
 }
 
+void ep_preload_fork_disarm(void)
+{
+    if (in_child())
+        ep_linux_fork_disarm();
+    atomic_store(&child, 0);
+}
+
 /* ---- the parent ---- */
 
 void ep_preload_fork_follow(const struct ep_config *config)
@@ -147,14 +155,14 @@ static void fork_ready(void)
 
 FUNCTION(pid_t, fork, (void))
 {
-    if (atomic_load(&following))
+    if (atomic_load(&following) && !ep_linux_filter_is_here())
         fork_ready();
     return next_fork()();
 }
 
 FUNCTION(int, daemon, (int keep_directory, int keep_output))
 {
-    if (atomic_load(&following))
+    if (atomic_load(&following) && !ep_linux_filter_is_here())
         fork_ready();
     return next_daemon()(keep_directory, keep_output);
 }

@@ -4,6 +4,7 @@
  */
 #include "own_signal.h"
 #include "cpu_clock.h"
+#include "filter.h"
 #include "own_threads.h"
 #include "perf_clock.h"
 #include "sampler.h"
@@ -22,7 +23,7 @@ static _Thread_local uint64_t fork_blocked; /* signals blocked by fork_prepare()
  * never succeed. Ticks in that time are not lost: they come as overruns. */
 static void fork_prepare(void)
 {
-    uint64_t ours = ep_linux_signals_ours();
+    uint64_t ours = ep_linux_filter_met() || ep_linux_filter_is_here() ? 0 : ep_linux_signals_ours();
 
     fork_blocked = ours ? ours & ~ep_linux_mask_raw(SIG_BLOCK, ours) : 0;
 }
@@ -41,7 +42,8 @@ static void sampling_forked(void)
     ep_linux_threads_lost();
     ep_forked();
     fork_parent();
-    ep_linux_signals_forked();
+    if (!ep_linux_filter_met() && !ep_linux_filter_is_here())
+        ep_linux_signals_forked();
 }
 
 int ep_linux_fork_watch(void)

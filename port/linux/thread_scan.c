@@ -3,6 +3,7 @@
  * that no sample stands for. uncovered.c has the threads without a timer.
  */
 #include "own_signal.h"
+#include "filter.h"
 #include "own_threads.h"
 #include "perf_clock.h"
 #include "sampler.h"
@@ -46,6 +47,15 @@ static bool perf_lost(const struct ep_linux_slot *slot, uint32_t tid)
     return !ep_linux_perf_is_used();
 }
 
+/* A thread with filters of its own, which may end it, has no timer. */
+static bool is_apart(uint32_t tid, uint64_t now)
+{
+    if (!ep_linux_filter_differs(tid))
+        return false;
+    (void)ep_linux_uncovered(tid, now, -EPERM);
+    return true;
+}
+
 static void scan_thread(uint32_t tid)
 {
     struct ep_linux_slot *slot = ep_linux_slot_of(tid);
@@ -56,7 +66,7 @@ static void scan_thread(uint32_t tid)
         slot = NULL;
     }
     if (!slot) {
-        if (!ep_linux_thread_is_own(tid) && (now || clocks_refused()))
+        if (!ep_linux_thread_is_own(tid) && !is_apart(tid, now) && (now || clocks_refused()))
             arm_found(tid, now);
         return;
     }

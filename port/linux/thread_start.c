@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "own_signal.h"
 
 #define STARTS 64
@@ -43,6 +44,8 @@ static void thread_ends(void *value)
 
     if (round < &starts[PTHREAD_DESTRUCTOR_ITERATIONS - 2] && pthread_setspecific(end_key, round + 1) == 0)
         return;
+    if (ep_linux_filter_met() || ep_linux_filter_is_here())
+        return;
     ep_linux_thread_ends();
     if (atomic_fetch_sub(&more_than_one, 1) == 0)
         ep_linux_thread_ended();
@@ -69,7 +72,7 @@ void ep_linux_threads_forked(void)
 
 void ep_linux_thread_exits(void)
 {
-    if ((pid_t)syscall(SYS_gettid) != getpid())
+    if (ep_linux_filter_met() || ep_linux_filter_is_here() || (pid_t)syscall(SYS_gettid) != getpid())
         return;
     (void)pthread_once(&once, prepare_once);
     if (end_key_made)
@@ -127,7 +130,8 @@ int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pth
                            void *(*fn)(void *), void *argument)
 {
     (void)pthread_once(&once, prepare_once);
-    struct start *start = ep_linux_is_own_start(fn) || ep_linux_here_is_own() ? NULL : start_take();
+    const bool apart = ep_linux_is_own_start(fn) || ep_linux_here_is_own() || ep_linux_filter_met();
+    struct start *start = apart ? NULL : start_take();
     if (!start)
         return create(thread, attributes, fn, argument);
 

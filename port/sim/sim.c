@@ -124,6 +124,11 @@ void ep_port_random(void *bytes, size_t size)
     }
 }
 
+const char *ep_port_forbidden(void)
+{
+    return ep_sim.forbidden;
+}
+
 void ep_port_identity(struct ep_identity *identity)
 {
     *identity = ep_sim.identity;

@@ -50,6 +50,7 @@ struct ep_sim {
     uint64_t random_state;
     int random_byte; /* >= 0: every random byte is this one */
     struct ep_identity identity;
+    const char *forbidden;          /* the result of ep_port_forbidden() */
     const char *file;               /* content of every file; NULL: none exists */
     const char *const *environment; /* "NAME=value", the last is NULL; or NULL */
     uintptr_t hijack_stub;

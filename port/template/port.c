@@ -52,6 +52,11 @@ void ep_port_random(void *bytes, size_t size)
     }
 }
 
+const char *ep_port_forbidden(void)
+{
+    return NULL;
+}
+
 void ep_port_identity(struct ep_identity *identity)
 {
     /* !FIXME: identifies this device and boot; unknown strings stay empty. */

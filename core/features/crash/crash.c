@@ -139,8 +139,10 @@ static bool is_ours(void)
 {
     struct ep_identity identity = {0};
 
+    if (!crash.on) /* then no system call either: a filter may end the process for one */
+        return false;
     ep_port_identity(&identity);
-    return crash.on && identity.pid == crash.pid; /* a forked child has none */
+    return identity.pid == crash.pid; /* a forked child has none */
 }
 
 /* Only receivers of the compact format read records. */

@@ -11,6 +11,8 @@
  */
 #include "core/deliver/deliver.h"
 
+#include <edgeprof/port_calls.h>
+
 #include <errno.h>
 #include <string.h>
 
@@ -326,6 +328,12 @@ static void notice_start(struct ep *ep)
     put_endpoint(&line, ep);
     put_text(&line, ": others on the network can read it; use https");
     notice.say(line.text);
+}
+
+void ep_notice_line(const char *line)
+{
+    if (notice.say)
+        notice.say(line);
 }
 
 void ep_notice_to(void (*say)(const char *line))

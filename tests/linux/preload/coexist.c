@@ -7,8 +7,12 @@
  *   coexist constructor SO  a plug-in's constructor works, and calls exit(5) inside of dlopen()
  *   coexist unshare-work    unshare(CLONE_NEWUSER) after a second and a half of work
  *   coexist unshare-join    the same after a thread was joined
+ *   coexist filter-..., strict-...     seccomp filters: coexist_filter.c
  */
+#include "coexist.h"
+
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,6 +30,12 @@ static void burn(double seconds)
     while (clock() < end) {
         for (volatile int i = 0; i < 100000; i++) {
         }
+    }
+}
+
+void coexist_count(void)
+{
+    for (volatile unsigned long i = 0; i < 500000000ul; i++) {
     }
 }
 
@@ -60,11 +70,35 @@ static int enter_namespace(void)
     return 4;
 }
 
+#ifdef LINKED
+#include <edgeprof/edgeprof.h>
+
+/* The program stops it only by its end. */
+static int start_profiler(void)
+{
+    static uint8_t memory[EP_MEMORY_DEFAULT];
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = sizeof memory,
+                                     .service = "coexist",
+                                     .level = EP_LEVEL_HIGH,
+                                     .endpoint = "file:///dev/null"};
+    const int error = ep_start(&config);
+
+    return error == -EPERM ? 0 : error;
+}
+#endif
+
 int main(int argc, char **argv)
 {
     const char *row = argc > 1 ? argv[1] : "";
     pthread_t thread;
 
+#ifdef LINKED
+    if (start_profiler() != 0)
+        return 7;
+#endif
+    if (strncmp(row, "filter-", 7) == 0 || strncmp(row, "strict-", 7) == 0)
+        return coexist_filter(row);
     if (strcmp(row, "raw-exit") == 0) {
         burn(1.2);
         (void)syscall(SYS_exit, 3);

@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """A program that takes for granted that it is alone ends as without edgeprof: the last thread, a constructor, namespaces.
 
-usage: coexist.py EDGEPROF PRELOAD PROGRAM PLUGIN WORK"""
+usage: coexist.py EDGEPROF PRELOAD PROGRAM LINKED PLUGIN WORK"""
 import os
 import subprocess
 import sys
 
-EDGEPROF, PRELOAD, PROGRAM, PLUGIN, WORK = (os.path.abspath(argument) for argument in sys.argv[1:6])
-ROWS = [("raw-exit",), ("pthread-exit",), ("thrd-exit",), ("constructor", PLUGIN), ("unshare-work",), ("unshare-join",)]
+EDGEPROF, PRELOAD, PROGRAM, LINKED, PLUGIN, WORK = (os.path.abspath(argument) for argument in sys.argv[1:7])
+FILTERS = ["filter-prctl", "filter-seccomp", "filter-all-threads", "filter-trap", "filter-end-thread", "filter-second", "filter-thread", "strict-thread", "filter-worker", "strict-worker",
+           "filter-exec", "filter-exec-unseen", "filter-fork", "filter-asked"]
+ROWS = [("raw-exit",), ("pthread-exit",), ("thrd-exit",), ("constructor", PLUGIN), ("unshare-work",), ("unshare-join",), *((row,) for row in FILTERS)]
 PATIENCE = 300  # s; a program that hangs never ends
 
 
@@ -28,6 +30,8 @@ def main():
             continue
         seen = {"edgeprof run": status([EDGEPROF, "run", "--level", "high", "--", PROGRAM, *row]),
                 "preloaded": status([PROGRAM, *row], LD_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
+        if row[0] in FILTERS and row[0] != "filter-exec-unseen":  # what it sets no function of a library sets
+            seen["linked"] = status([LINKED, *row])
         for way, got in seen.items():
             if got == 3 and bare == 0 and way == "edgeprof run":
                 continue  # it ended; its threads of thrd_create() had no profile, which is what run's status 3 says

@@ -5,7 +5,7 @@ PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps mai
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
-	$(PRELOAD_BASE) $< -o $@ -lpthread -ldl
+	$(PRELOAD_BASE) $(filter %.c,$^) -o $@ -lpthread -ldl
 
 # The library linked in, also in a static program, and with musl, whose calloc() and realloc() call its malloc().
 PRELOAD_MEMORY := $(PRELOAD_DIR)/memory
@@ -57,10 +57,15 @@ test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(BUILD)/edgeprof
 test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/postgres.py $(BUILD)/edgeprof
 
-# Programs that take for granted that they are alone: the last thread, a constructor's exit(), namespaces.
+# Programs that take for granted that they are alone: the last thread, a constructor's exit(), namespaces, filters.
 $(PRELOAD_DIR)/coexist_plugin.so: tests/linux/preload/coexist_plugin.c
 	@mkdir -p $(@D)
 	$(PRELOAD_BASE) -fPIC -shared $< -o $@
+$(PRELOAD_DIR)/coexist: tests/linux/preload/coexist_filter.c
+$(PRELOAD_DIR)/coexist_linked: tests/linux/preload/coexist.c tests/linux/preload/coexist_filter.c $(EP_LIB) port/linux/link.opt
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -I. -Icore -DLINKED $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -ldl -o $@
 .PHONY: test-coexist
-test-coexist: $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/coexist.py $(BUILD)/edgeprof $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_DIR)/coexist.work
+test-coexist: $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@tests/linux/preload/coexist.py $(BUILD)/edgeprof $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_DIR)/coexist.work
+	@tests/linux/preload/filter_calls.py $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/filter_calls.work
