@@ -25,10 +25,12 @@ when the page is stale, when a test of the list has no rule, and when a test has
 | `make test-long` | long sweeps of the same claims: more kernels, seeds, kills, versions |
 | `make TARGET` | one target, without timeout and log |
 
-The runner, `tests/run.py`, first builds what the targets need. It runs targets marked `shared` in parallel and then the
-others one by one. A target over its timeout is killed and reported as TIMEOUT. A target is skipped, with the reason,
-when something that it needs is missing, and when it prints `SKIPPED: reason`. `.ci/run` fails when a target is skipped
-that has all it needs. Logs are in `build/host/logs`. `RECORD=1` writes the measured seconds to `tests/seconds.txt`.
+The runner, `tests/run.py`, first builds what the targets need. It runs targets marked `shared` beside each other and then the
+others one by one. The shared ones together have work for all processors: one that mostly waits, by the last record,
+counts for a part of a processor. A target over its timeout is killed and reported as TIMEOUT. A target is skipped, with
+the reason, when something that it needs is missing, and when it prints `SKIPPED: reason`. `.ci/run` fails when a target
+is skipped that has all it needs. Logs are in `build/host/logs`. `RECORD=1` writes the measured seconds to
+`tests/seconds.txt`.
 
 Seconds are of the last recorded run on two cores, which other work may have shared: CPU seconds compare better.
 A `-` means not recorded.

@@ -5,7 +5,8 @@
            [--boards NAMES] [--seconds FILE] [--tell SECONDS] [NAME=VALUE...] [TARGET...]
 
 It first builds the files that the targets need, in one make, so that no two targets build the same file. Then it runs
-the shared targets in parallel, the longest first, and the others one by one. A target over its timeout is killed with
+the shared targets beside each other, the longest first, as many as give the processors work: a target that mostly waits
+counts for the part of a processor that the last record (--seconds) says. The others run one by one. A target over its timeout is killed with
 all its processes. A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured
 ratio can be off by chance. What fails again is a defect; what then passes is named in the summary. After more than
 AGAIN_MOST failures nothing runs again. A target is skipped when something that it needs is missing, or when its log has
@@ -42,6 +43,8 @@ TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}
 # What make --trace says for each file that it makes.
 MADE = re.compile(r"^[^ :]+:\d+: (?:update )?target '", re.MULTILINE)
 AGAIN_MOST = 12
+LOAD_LEAST = 0.25  # of a processor, for a test that only waits
+WAITING_MOST = 2  # tests for each processor
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
 BOARD_GOALS = ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit", "qemu-user", "qemu-system", "signal-table",
@@ -209,9 +212,7 @@ class Runner:
             self.build(f"build-{board}", BOARD_GOALS, f"BOARD={board}")
         self.build("build", [test.name for test in tests])
         measured = read_seconds(self.options.seconds)
-        shared = sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0])
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(self.run, shared))
+        self.share(sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0]), measured)
         for test in tests:
             if test.mode == "alone":
                 self.run(test, self.options.jobs)
@@ -220,6 +221,22 @@ class Runner:
             if test.name in failed:
                 self.say(f"once more {test.name}, alone")
                 self.run(test, 1 if test.mode == "shared" else self.options.jobs, again=True)
+
+    def share(self, tests, measured):
+        """Runs the tests beside each other: as many as have work for the processors. One that mostly waits takes part of one."""
+        loads = {test.name: load_of(*measured.get(test.name, (0, 0))) for test in tests}
+        left, running = list(tests), {}
+        with concurrent.futures.ThreadPoolExecutor(WAITING_MOST * self.options.jobs) as pool:
+            while left or running:
+                free = self.options.jobs - sum(loads[test.name] for test in running.values())
+                fitting = [test for test in left if loads[test.name] <= free + 1e-6 or not running]
+                if fitting and len(running) < WAITING_MOST * self.options.jobs:
+                    left.remove(fitting[0])
+                    running[pool.submit(self.run, fitting[0])] = fitting[0]
+                    continue
+                for done in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                    done.result()
+                    del running[done]
 
     def failed(self):
         return [r for r in self.results if r.verdict in ("FAILED", "TIMEOUT")]
@@ -284,6 +301,11 @@ def read_seconds(path):
         return {}
     rows = (line.split() for line in path.read_text().splitlines() if line and not line.startswith("#"))
     return {name: (float(seconds), float(cpu)) for name, seconds, cpu in rows}
+
+
+def load_of(seconds, cpu):
+    """The part of a processor that a test needs: all of it when nothing was measured."""
+    return min(1, max(cpu / seconds, LOAD_LEAST)) if seconds >= 3 else 1
 
 
 def record(path, results):

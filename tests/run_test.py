@@ -27,7 +27,9 @@ long:
     @touch build/long
 shaky:
     @echo run; [ -e build/shaky ] || { touch build/shaky; exit 1; }
-.PHONY: good other bad dry stuck single long shaky
+first second third:
+    @touch build/$@; for i in $$(seq 300); do [ -e build/first -a -e build/second -a -e build/third ] && exit 0; sleep 0.1; done; exit 1
+.PHONY: good other bad dry stuck single long shaky first second third
 """
 LIST = """# target | tier | timeout | mode | needs | claim
 good   | quick | 60 | shared | -        | Claim.
@@ -39,6 +41,9 @@ stuck  | all   | 3  | shared | -        | Claim.
 single | all   | 60 | alone  | -        | Claim.
 long   | long  | 60 | alone  | -        | Claim.
 shaky  | own   | 60 | shared | -        | Claim.
+first  | own   | 60 | shared | -        | Claim.
+second | own   | 60 | shared | -        | Claim.
+third  | own   | 60 | shared | -        | Claim.
 """
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
@@ -102,6 +107,9 @@ def main():
     expect(status == 1 and output.endswith("\n1 passed, 1 failed, 0 skipped\n"), "what fails twice has failed", output)
     expect(re.search(r"^shaky failed at first and passed alone; build/logs/shaky.first.log ", output, re.M), "what passes alone is named", output)
     expect((folder / "build/logs/shaky.first.log").exists(), "the first log is kept")
+    (folder / "seconds").write_text("first 30 3\nsecond 30 3\nthird 30 3\n")
+    status, output = runner(folder, "--seconds", "seconds", "first", "second", "third")
+    expect(status == 0, "three targets that mostly wait run beside each other on two processors", output)
     expect(runner(folder, "absent")[0] == 1, "an unknown target is refused")
     print("run_test: the runner's verdicts are right")
 

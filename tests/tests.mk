@@ -105,13 +105,14 @@ test-unit: $(addprefix $(UT_DIR)/plain/,suites $(UT_ALONE))
 test-week-offline: $(UT_WEEK:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 # Sweeps over every place, such as each write of a disk, take every seventh place; test-unit-sweeps takes all.
-test-unit test-unit-asan test-linux-asan test-unit-tsan: export UNIT_STEP := 7
+test-unit test-unit-tsan: export UNIT_STEP := 7
+test-unit-asan test-linux-asan: export UNIT_STEP := 23
 test-unit-sweeps: $(UT_DIR)/plain/suites
 	@UNIT_STEP=1 $(BOARD_EXEC) $< -s test_spool -s test_spool_faults
 test-unit-asan: $(addprefix $(UT_DIR)/asan/,suites $(UT_ALONE))
 	$(UT_RUN)
-# linux_alloc has its own allocator.
-test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc,$(UT_LINUX)))
+# linux_alloc has its own allocator, linux_bias measures only.
+test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc linux_bias,$(UT_LINUX)))
 	$(UT_RUN)
 test-unit-tsan: $(addprefix $(UT_DIR)/tsan/,suites test_rules linux_threads linux_blocks)
 	@set -e; export $(UT_ENV); $< $(UT_THREADED:%=-s %); for t in $(wordlist 2,9,$^); do $$t; done

@@ -2,7 +2,7 @@
 """Checks an unwinder on ARM against the truth, at every instruction of a program that QEMU runs.
 
     truth.py ARCH PROGRAM MAP [--walker core|fp] [--what all|managed|c] [--piece NAME]
-             [--least STEPS] [--need PLACE=PCT] [--honest] [--top N]
+             [--visits N] [--least STEPS] [--need PLACE=PCT] [--honest] [--top N]
 
 PROGRAM (guest.h) is single-stepped through QEMU's gdbstub between its markers step_begin and step_end. The calls and
 returns that it executes make a shadow stack: what is on it is true, tables are not asked. After each step the program
@@ -354,7 +354,7 @@ class Check:
 
 
 class Stepper:
-    def __init__(self, arch, program, stub, check):
+    def __init__(self, arch, program, stub, check, most):
         self.arch, self.program, self.stub, self.check = arch, program, stub, check
         self.symbol = {n: program.by_name[n] for n in ("step_begin", "step_end", "ask", "asked", "asked_pc",
                                                        "asked_flags", "answer")}
@@ -362,6 +362,7 @@ class Stepper:
         self.thrower, self.resume = program.by_name.get("RhpThrowHwEx"), program.by_name.get("fault_resume")
         self.calls = self.returns = self.longjmps = self.steps = self.hardware = 0
         self.faults = []
+        self.visits, self.most = collections.Counter(), most
 
     def answer_words(self, depth):
         return min(depth + 8, DEPTH)
@@ -417,7 +418,8 @@ class Stepper:
             instruction = self.program.instruction(state[2])
             if instruction.exclusive:  # asking would take the reservation away, and the loop would never end
                 exclusive = 16
-            asked = shadow.calls and exclusive == 0 and not self.is_resuming(state[2])
+            self.visits[state[2]] += 1
+            asked = shadow.calls and exclusive == 0 and self.visits[state[2]] <= self.most and not self.is_resuming(state[2])
             answer, end, after = self.step(asked, state, len(shadow.calls))
             if asked:
                 self.check.compare(self.program.place_under(state[2], shadow.calls), state[2], shadow.calls, self.answer(answer))
@@ -540,6 +542,7 @@ def main():
     parser.add_argument("--walker", default="core", choices=["core", "fp"])
     parser.add_argument("--what", default="all", choices=["all", "managed", "c"])
     parser.add_argument("--piece", action="append", default=[], help="that piece alone")
+    parser.add_argument("--visits", type=int, default=1 << 30, help="ask so often at each instruction, not each time it runs")
     parser.add_argument("--least", type=int, default=0)
     parser.add_argument("--need", action="append", default=[])
     parser.add_argument("--honest", action="store_true", help="what is wrong must not call itself exact")
@@ -551,7 +554,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         stub = Stub(arch, arguments.program, [arguments.walker, arguments.what, *arguments.piece[:1]], folder)
         try:
-            stepper = Stepper(arch, program, stub, check)
+            stepper = Stepper(arch, program, stub, check, arguments.visits)
             began = time.time()
             stepper.everything()
             took = time.time() - began

@@ -117,10 +117,10 @@ static void test_short_bursts(void **state)
 {
     (void)state;
     /* 8 ms and 1 ms: timers that count CPU time alone tell 63 % of the truth */
-    struct found found = measure((struct bursts){8000, 1000}, 251, EP_CLOCK_TICKS, 1000);
+    struct found found = measure((struct bursts){8000, 1000}, 251, EP_CLOCK_TICKS, 500);
     print_message("             1 ms of 9: %.3f of the truth, standard error %.3f\n", found.ratio,
                   found.standard_error);
-    assert_true(fabs(found.ratio - 1) < 6 * found.standard_error + RATIO_SLACK);
+    assert_true(fabs(found.ratio - 1) < 4.5 * found.standard_error + RATIO_SLACK);
 }
 
 static const struct {

@@ -89,7 +89,7 @@ static void run_sleepers(struct sleeper *sleepers)
         sleepers[i] = (struct sleeper){.kind = i};
         assert_int_equal(pthread_create(&threads[i], NULL, sleeper_main, &sleepers[i]), 0);
     }
-    sleep_ms(2000);
+    sleep_ms(1000);
     atomic_store(&enough, true);
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);

@@ -418,12 +418,12 @@ static double account_at(int tenths)
     return (double)s.weight_ns / (double)used;
 }
 
-/* At some phase each tick finds the thread. */
+/* At some phase each tick finds the thread, which runs for more of each tick than lies between two phases. */
 static double account_on_ticks(void)
 {
     double most = 0;
 
-    for (int tenths = 0; tenths < 10; tenths++) {
+    for (int tenths = 0; tenths < 10; tenths += 2) {
         double share = account_at(tenths);
         most = share > most ? share : most;
     }

@@ -33,11 +33,11 @@ DEB_DIR     ?= $(BUILD)/deb
 DEB_VERSION ?= $(EP_VERSION)
 DEB_ARCH    := $(patsubst x86_64,amd64,$(patsubst aarch64,arm64,$(patsubst arm,armhf,$(BOARD_ARCH))))
 DEB_TRIPLET  = $(shell dpkg-architecture -a$(DEB_ARCH) -qDEB_HOST_MULTIARCH 2>/dev/null)
-# A build folder of its own, with Debian's flags for the packages' architecture.
-DEB_BUILD    = $(BUILD)/deb-build
+# A build folder of its own, with Debian's flags for the packages' architecture. DEB_BUILT=1 packs what BUILD has, as it is.
+DEB_BUILD    = $(if $(DEB_BUILT),$(BUILD),$(BUILD)/deb-build)
 # Without Debian's own map of file names, which a folder with a space breaks; ours has the same effect.
 deb_flag     = '$(1)=$(shell dpkg-architecture -a$(DEB_ARCH) -f -c env DEB_BUILD_MAINT_OPTIONS=reproducible=-fixfilepath dpkg-buildflags --get $(1) 2>/dev/null)'
-DEB_MAKE     = $(MAKE) --no-print-directory -s BUILD=$(DEB_BUILD) $(call deb_flag,CPPFLAGS) $(call deb_flag,CFLAGS) $(call deb_flag,LDFLAGS)
+DEB_MAKE     = $(MAKE) --no-print-directory -s BUILD=$(DEB_BUILD) $(if $(DEB_BUILT),,$(foreach flags,CPPFLAGS CFLAGS LDFLAGS,$(call deb_flag,$(flags))))
 DEB_LIB     := $(DEB_DIR)/debian/libedgeprof0
 DEB_DEV     := $(DEB_DIR)/debian/libedgeprof-dev
 DEB_TOOL    := $(DEB_DIR)/debian/edgeprof
@@ -78,8 +78,9 @@ deb-tool: | deb-library
 	@install -D -m 644 -t $(DEB_TOOL)/usr/share/doc/edgeprof/docs $(PKG_PAGES:%=docs/%.md)
 	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE
 
+test-tools-deb: export DEB_BUILT := 1
 test-tools-deb: deb
 	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(call host_test,deb_test.py)
 test-tools-deb-arm: deb
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory -s BOARD=$$b deb; done
-	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) DEB_ARM=1 $(call host_test,deb_test.py -k 'contents or lintian')
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) DEB_ARM=1 $(call host_test,deb_test.py)

@@ -38,7 +38,9 @@ PAC_BUILD  := build/qemu-aarch64-pac
 PAC_MAKE    = $(MAKE) --no-print-directory -s BOARD=qemu-aarch64 BUILD=$(PAC_BUILD) QEMU_TOOL=$(BUILD)/edgeprof \
     BOARD_CFLAGS='-mno-outline-atomics -march=armv8-a -mbranch-protection=standard'
 PAC_CPUS   := max cortex-a53
-.PHONY: test-pac-aarch64 test-pac-system-aarch64
+.PHONY: test-pac-aarch64 test-pac-system-aarch64 test-sampling-arm
+test-sampling-arm:
+	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b qemu-sampling; done
 test-pac-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) lib na-hooks qemu-pac
 	@set -e; for cpu in $(PAC_CPUS); do tests/dotnet/hooks.sh $< $(PAC_BUILD)/nativeaot/hooks $(PAC_BUILD)/hooks-$$cpu \
@@ -67,7 +69,10 @@ CMOCKA_DIR  ?= build/deps/cmocka
 QEMU_CMOCKA := $(QEMU_DIR)/libcmocka.a
 QEMU_SIM    := $(patsubst %,$(UT_DIR)/plain/%,suites $(UT_ALONE)) $(UT_DIR)/public_template $(UT_DIR)/public_sim \
                $(addprefix $(TRANSPORT_TEST_DIR)/,$(TRANSPORT_CMOCKA) test_stop)
-QEMU_LINUX  := $(patsubst %,$(UT_DIR)/plain/%,$(UT_LINUX) $(UT_PERF))
+# These sample for a long time: test-sampling-arm has them.
+QEMU_SLOW   := linux_bias $(UT_PERF)
+QEMU_PORT   := $(filter-out $(QEMU_SLOW),$(UT_LINUX))
+QEMU_LINUX  := $(QEMU_PORT:%=$(UT_DIR)/plain/%)
 $(foreach t,suites $(UT_ALONE) $(UT_LINUX) $(UT_PERF),$(eval UT_LIBS_$(t) += -L$(QEMU_DIR)))
 UT_CPPFLAGS          += -isystem $(CMOCKA_DIR)/include
 TRANSPORT_TEST_FLAGS += -isystem $(CMOCKA_DIR)/include -L$(QEMU_DIR) $(BOARD_CFLAGS)
@@ -85,7 +90,7 @@ $(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
 .PHONY: qemu-unit
 qemu-unit: $(QEMU_SIM)  ## the C tests on the simulated port and of transport/, in qemu-user
 	@failed=; for t in $^; do \
-	    UNIT_STEP=17 $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
+	    UNIT_STEP=97 $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
 	done; [ -z "$$failed" ] || { echo "$@ $(BOARD): failed:$$failed" >&2; exit 1; }; \
 	echo "$@ $(BOARD): $(words $^) programs, $$(cat $(QEMU_SIM:=.log) | grep -c '^.  *OK') tests passed"
 
@@ -93,15 +98,19 @@ qemu-unit: $(QEMU_SIM)  ## the C tests on the simulated port and of transport/, 
 
 QEMU_CFLAGS := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(BOARD_CFLAGS) $(WARNINGS)
 QEMU_PROGRAMS := $(addprefix $(QEMU_DIR)/,service service-static sample_cost)
+# With signed return addresses, which only 64-bit ARM has; the library's own are not signed. test-pac-aarch64 signs all.
+QEMU_SIGNED   := $(if $(filter aarch64,$(BOARD_ARCH)),$(QEMU_DIR)/service-signed)
 QEMU_GUARDED  := $(QEMU_DIR)/service-bti
 
 $(QEMU_DIR)/service $(QEMU_DIR)/service-static: tests/arm/qemu/service.c $(EP_LIB)
 $(QEMU_DIR)/sample_cost: tests/long/bench/sample_cost.c tests/arm/qemu/own_syscall.c $(EP_LIB)
 $(QEMU_DIR)/sample_cost: QEMU_CFLAGS += -Dsyscall=own_syscall # glibc's has no tables on 32-bit ARM: one frame a stack
 $(QEMU_DIR)/service-static $(QEMU_DIR)/sample_cost: QEMU_LINK := -static $(BOARD_LDFLAGS)
+$(QEMU_DIR)/service-signed: tests/arm/qemu/service.c $(EP_LIB)
+$(QEMU_DIR)/service-signed: QEMU_CFLAGS += -mbranch-protection=standard
 $(QEMU_GUARDED): tests/arm/qemu/service.c tests/arm/qemu/start_bti.S $(EP_LIB)
 $(QEMU_GUARDED): QEMU_LINK := -nostartfiles -Wl,-z,force-bti -Wl,-z,lazy
-$(QEMU_PROGRAMS) $(QEMU_GUARDED):
+$(QEMU_PROGRAMS) $(QEMU_DIR)/service-signed $(QEMU_GUARDED):
 	@mkdir -p $(@D)
 	@echo "  CC $@"; $(CC) $(QEMU_CFLAGS) $^ $(EP_LDFLAGS) $(QEMU_LINK) -Wl,--build-id $(EP_LDLIBS) -o $@
 
@@ -128,7 +137,7 @@ QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://"$(CURDIR)"/$$2.
 
 # A service in qemu-user, linked in every way, which writes to a file.
 .PHONY: qemu-user
-qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl
+qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl $(QEMU_SIGNED)
 	@$(QEMU_TWICE); set -e; for p in $^; do twice "$(BOARD_EXEC)" $$p "$@ $(BOARD) $$(basename $$p)" --coverage 2; done
 
 # The build is one with -mbranch-protection: BOARD_CFLAGS.
@@ -151,22 +160,28 @@ $(QEMU_DIR)/init: tests/arm/qemu/init.c
 
 $(QEMU_DIR)/jobs: tests/arm/qemu/qemu.mk
 	@mkdir -p $(@D)
-	@{ printf '%s\n' $(foreach t,$(UT_LINUX),'$(t) 300 /bin/$(t)') \
+	@{ printf '%s\n' $(foreach t,$(QEMU_PORT),'$(t) 300 /bin/$(t)') \
 	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
 	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service-static /tmp/static' \
 	    'service-musl 120 /bin/service-musl 4000 97 receive:///tmp/musl' 'show service-musl /tmp/musl' \
-	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz' \
-	    $(foreach t,$(UT_PERF),'$(t) 300 PARANOID=1 /bin/$(t)'); } >$@
+	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
 
 $(QEMU_DIR)/initrd.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
 	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl $(UT_DIR)/plain/plugin.so $(UT_TRACERS:%=$(UT_DIR)/plain/%),bin/$(notdir $(p))=$(p))
 
+$(QEMU_DIR)/sampling.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_SLOW:%=$(UT_DIR)/plain/%) tests/arm/qemu/qemu.mk
+	@printf '%s\n' $(foreach t,$(QEMU_SLOW),'$(t) 300 PARANOID=1 /bin/$(t)') >$@.jobs
+	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$@.jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
+	    $(foreach t,$(QEMU_SLOW),bin/$(t)=$(UT_DIR)/plain/$(t))
+
 # -icount: the guest's time is the number of executed instructions, 4 ns each, whatever load this machine has.
 QEMU_ICOUNT := -icount shift=2,sleep=off
 QEMU_SYSTEM = $(PYTHON) tests/arm/qemu/system.py --kernel $(BOARD_QEMU_KERNEL)
 
-.PHONY: qemu-system qemu-bench
+.PHONY: qemu-system qemu-sampling qemu-bench
+qemu-sampling: $(QEMU_DIR)/sampling.gz $(BOARD_QEMU_KERNEL)
+	@$(QEMU_SYSTEM) --out $(QEMU_DIR)/sampling --log $(QEMU_DIR)/sampling.log --initrd $< -- $(BOARD_QEMU) $(QEMU_ICOUNT)
 qemu-system: $(QEMU_DIR)/initrd.gz $(BOARD_QEMU_KERNEL)  ## the Linux port's tests and a service on a whole machine
 	@rm -rf $(QEMU_DIR)/shown
 	@$(QEMU_SYSTEM) --out $(QEMU_DIR)/shown --log $(QEMU_DIR)/system.log --initrd $< -- $(BOARD_QEMU) $(QEMU_ICOUNT)

@@ -128,6 +128,7 @@ def while_it_runs():
     want(pattern.search(line), f"edgeprof status says: {line!r}")
 
 
+os.environ["BUSY_MS"] = "300"
 os.environ["BUSY_AS_KIB"] = least_address_space()
 outcomes = {limit: run([program, limit]) for limit, *_ in CASES}
 print("under edgeprof run:\nlimit | line printed | exit status and output same | CPU time accounted for")

@@ -3,7 +3,7 @@
 PUSHED_DIR := $(BUILD)/tests/linux/pushed
 
 test-pushed: $(PRELOAD_LIB)
-	@$(PYTHON) tests/linux/pushed/pushed.py $< $(PUSHED_DIR) 16 4000 high 0,0.5
+	@$(PYTHON) tests/linux/pushed/pushed.py $< $(PUSHED_DIR) 10 2500 high 0,0.5
 
 test-pushed-minutes: $(PRELOAD_LIB)
 	@$(PYTHON) tests/linux/pushed/pushed.py $< $(PUSHED_DIR) 60 10000 low,medium,high 0,0.5,30

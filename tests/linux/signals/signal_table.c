@@ -38,8 +38,8 @@
 
 #define MS      1000000ll
 #define THREADS 2
-#define BURN_MS 1200 /* each thread */
-#define SENT    40
+#define BURN_MS 500 /* each thread */
+#define SENT    15
 #define MARK    0x5a5a
 #define MIDDLE  49 /* what stands for edgeprof's number where there is no edgeprof */
 
