@@ -382,9 +382,14 @@ struct ep_crash_event {
 
 /* One file in a directory, used by one process, of `size` bytes that are allocated already.
  *
- *   open   returns 0; -EBUSY: another process has it; -EPERM: as ep_port_store_open(); else the system's error. A
- * forked child has it closed read   returns the bytes read or the error write  returns 0 or the error; it never raises
- * a signal sync   makes what was written safe from a power cut
+ * open returns
+ *   0       it is open; a forked child has it closed
+ *   -EBUSY  another process has it
+ *   -EPERM  as ep_port_store_open()
+ *   others  the system's error
+ *
+ * read returns the number of bytes read, or the error. write returns 0 or the error, and never raises a signal. sync
+ * makes safe from a power cut what was written.
  *
  * Context: init, for open and close; init, deliver, crash for the others. */
 int ep_port_crash_open(const char *dir, size_t size);

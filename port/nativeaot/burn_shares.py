@@ -48,7 +48,7 @@ def compare(top_path, truth_path):
         print(f"{share['function']}: {share['percent']:.2f} % by its own CPU clock, {measured:.2f} % by the profile")
     print(f"burn shares: {' '.join(f'{share:.1f}' for share in shares)} of {samples} samples")
     truncated = 100 * sum(row["total"] for row in top["top"] if row["name"] == "[truncated]") / top["total"]
-    print(f"truncated: {truncated:.3f} %")
+    print(f"truncated: {truncated:.3f} % of the CPU time is in stacks that were cut for lack of room")
     if truncated > TRUNCATED_MOST:
         sys.exit(f"burn_shares: {truncated:.2f} % are in [truncated], allowed are {TRUNCATED_MOST}")
     for share, measured in zip(truth, shares):

@@ -121,15 +121,18 @@ rm -rf "$work"
 mkdir -p "$work"
 prepare
 start
-say "the page: $page"
 if [ -z "$seconds" ]; then
+    say "the page: $page - open it in a browser; the first profile is there after 2 s"
     say "profiling until Ctrl-C"
     while :; do drive 600; done
 fi
-say "driving load for $seconds s"
+say "the page: $page - it is there until the demo ends"
+[ $kind = csample ] && say "profiling for $seconds s" || say "driving load for $seconds s"
 drive "$seconds"
 finish
 top() { "$build/edgeprof" top --db "$work/edgeprof.db" --symbols "$(dirname "$program")" --service sensor-gateway "$@"; }
 top -n 20 || die "no profile arrived (service: $(tail -n 1 "$work/service.log"))"
 top -n 1000000 --json >"$work/top.json"
+say "the program measured the CPU time of three functions with clocks of its own; the profile must agree:"
 python3 port/nativeaot/burn_shares.py compare "$work/top.json" "$work/truth.json"
+say "right. Without DEMO_SECONDS the demo goes on until Ctrl-C, and the page shows flame graphs"
