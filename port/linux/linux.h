@@ -162,7 +162,28 @@ bool ep_linux_is_own_start(void *(*start)(void *));
  * Context: any thread. */
 int ep_linux_read(const char *path, char *text, size_t size);
 
-/* The same for a file of a thread: `name` is "/comm" or the like. Context: collect. */
+/* A line of /proc/self/maps. path: "" if there is none, or it has 1024 bytes or more. */
+struct ep_linux_mapping {
+    uintptr_t start, end;
+    char access[4]; /* "rwxp", with '-' for what it has not */
+    char path[1024];
+};
+
+/* Calls each() for every mapping of the process, until it returns false. Returns 0 or a negative errno value. Context:
+ * init, collect. */
+int ep_linux_maps_each(bool (*each)(const struct ep_linux_mapping *mapping, void *context), void *context);
+
+/* Copies the path of the file that is mapped at an address; its name may have changed since. Returns false if it is no
+ * file's, or the path does not fit; path is then "". Context: init, collect. */
+bool ep_linux_path_at(uintptr_t at, char *path, size_t size);
+/* Returns the absolute path of a module that stays loaded, by its name and an address in it; the name itself if that is
+ * absolute, or nothing better is known. The result stays valid. Context: init, collect; one thread at a time. */
+const char *ep_linux_absolute_path(const char *name, uintptr_t at);
+/* As ep_linux_path_at(), of the program's file, also where the dynamic linker was started with the program as its
+ * argument. */
+void ep_linux_program_path(char *path, size_t size);
+
+/* As ep_linux_read(), for a file of a thread: `name` is "/comm" or the like. Context: collect. */
 int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size);
 
 /* Reads an unsigned decimal at *text and advances *text behind it. Context: any thread. */

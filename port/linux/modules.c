@@ -108,6 +108,15 @@ static bool is_program(const struct dl_phdr_info *info)
     return (uintptr_t)info->dlpi_phdr == getauxval(AT_PHDR);
 }
 
+/* The kernel's link names the dynamic linker, where that was started with the program as its argument. */
+void ep_linux_program_path(char *path, size_t size)
+{
+    if (ep_linux_path_at(getauxval(AT_PHDR), path, size))
+        return;
+    ssize_t got = readlink("/proc/self/exe", path, size - 1);
+    path[got > 0 ? got : 0] = 0;
+}
+
 static const char *path_of(const struct dl_phdr_info *info)
 {
     if (is_program(info) || !info->dlpi_name || !info->dlpi_name[0])
@@ -166,6 +175,7 @@ static int module_report(struct dl_phdr_info *dl, size_t size, void *context)
     (void)size;
     if (found && (image.bias != found->bias || strcmp(info.path, found->path) != 0))
         return 0;
+    info.path = ep_linux_absolute_path(info.path, (uintptr_t)image.headers);
     tables_find(&image, &info);
     build_id_find(&image, &info);
     for (unsigned i = 0; i < image.count; i++) {
@@ -244,10 +254,8 @@ static bool report_all(int pin)
 
 int ep_port_modules_scan(int pin)
 {
-    if (!program_path[0]) {
-        ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
-        program_path[size > 0 ? size : 0] = 0;
-    }
+    if (!program_path[0])
+        ep_linux_program_path(program_path, sizeof program_path);
     vdso_report();
     if (!report_all(pin))
         return 0;

@@ -5,6 +5,7 @@
  * two names, of which either may match: that of its file and that of argv[0]. For instance python3 is the file
  * python3.11.
  */
+#include "linux.h"
 #include "preload.h"
 
 #include <errno.h>
@@ -74,8 +75,7 @@ static bool process_is_chosen(void)
 
     if ((!only || !*only) && (!skip || !*skip))
         return true;
-    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[size > 0 ? size : 0] = '\0';
+    ep_linux_program_path(path, sizeof path);
     const char *file = base_of(path), *called = base_of(program_invocation_name);
     if (only && *only && !in_list(only, file, called))
         return false;

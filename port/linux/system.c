@@ -134,8 +134,7 @@ void ep_port_identity(struct ep_identity *identity)
     int got = ep_linux_read("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
     while (got > 0 && identity->boot_id[got - 1] == '\n')
         identity->boot_id[--got] = 0;
-    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[size > 0 ? size : 0] = 0;
+    ep_linux_program_path(path, sizeof path);
     const char *slash = strrchr(path, '/');
     text_copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
 }

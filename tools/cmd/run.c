@@ -117,7 +117,7 @@ static void remove_db(const struct et_run_command *run)
 static void check_target(struct et_run_command *run)
 {
     struct et_buf why = {0};
-    run->target = et_target_look(run->command[0], run->preload, &why);
+    run->target = et_target_look(et_target_program(run->command), run->preload, &why);
     if (run->target != ET_TARGET_FINE) {
         et_error("run: %s", why.data);
     }
@@ -360,9 +360,9 @@ int et_cmd_run(int argc, char **argv)
         return ET_USAGE;
     }
     struct et_run_command run = {.options = &options, .command = argv + options.first};
-    const char *slash = strrchr(run.command[0], '/');
+    const char *program = et_target_program(run.command), *slash = strrchr(program, '/');
     const char *named = options.wanted.query.service;
-    run.service = named && *named ? named : slash ? slash + 1 : run.command[0];
+    run.service = named && *named ? named : slash ? slash + 1 : program;
     options.from_ns = et_now() - 1000000000; /* excludes earlier runs in the database */
     bool ready = find_preload(&run) && can_be_preloaded(&run) && choose_db(&run);
     if (ready) {

@@ -190,6 +190,32 @@ static bool is_glibc(const char *loader)
     return false;
 }
 
+static bool is_dynamic_linker(const char *command)
+{
+    const char *slash = strrchr(command, '/'), *name = slash ? slash + 1 : command;
+    return is_glibc(name) || strncmp(name, "ld-musl-", 8) == 0;
+}
+
+const char *et_target_program(char **argv)
+{
+    static const char *const with_value[] = {"--library-path",     "--inhibit-rpath", "--audit",
+                                             "--preload",          "--argv0",         "--glibc-hwcaps-prepend",
+                                             "--glibc-hwcaps-mask"};
+    char **at = argv + 1;
+    if (!is_dynamic_linker(argv[0])) {
+        return argv[0];
+    }
+    for (; *at && (*at)[0] == '-'; at++) {
+        for (size_t i = 0; i < sizeof with_value / sizeof *with_value; i++) {
+            if (strcmp(*at, with_value[i]) == 0 && at[1]) {
+                at++;
+                break;
+            }
+        }
+    }
+    return *at ? *at : argv[0];
+}
+
 enum et_target et_target_look(const char *command, const char *preload, struct et_buf *why)
 {
     char path[PATH_MAX];

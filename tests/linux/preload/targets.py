@@ -123,6 +123,22 @@ def fine(name, command):
     print(f"  {name}: profiled")
 
 
+def names():
+    """The service, modules and functions have the names of the files that run, however the program was started."""
+    loader = "/lib64/ld-linux-x86-64.so.2"
+    program = build("named", "gcc", source="named.c")
+    build("libnamed.so", "gcc", "-shared", "-fPIC", "-DLIBRARY", source="named.c")
+    opener = build("opener", "gcc", "-DRELATIVE", source="named.c")
+    for service, command in (("named", [program]), ("named", ["./named"]), ("named", [loader, program]), ("named", [loader, "./named"]),
+                             ("named", [loader, "--library-path", "/usr/lib", "--argv0", "other", "./named"]), ("opener", ["./opener"]), ("opener", [opener]),
+                             ("opener", [loader, "./opener"])):
+        done = subprocess.run([edgeprof, "run", "--level", "high", "--", *command], capture_output=True, text=True, timeout=120, cwd=work)
+        hot = re.search(r"([\d.]+)% +\S+ +[\d.]+% +\S+ +hidden_hot", done.stdout)
+        if not done.stdout.startswith(f"{service} cpu:") or not hot or float(hot[1]) < 40:
+            fail(f"{command}: no hidden_hot of {service}:\n{done.stdout}{done.stderr}")
+    print("  by the dynamic linker, by relative paths: names of service and functions")
+
+
 def rights():
     """Only root can make another user's program."""
     if os.getuid() != 0:
@@ -151,5 +167,6 @@ def rights():
 
 sanitizers()
 others()
+names()
 rights()
 print("targets.py: programs with sanitizers are profiled, of all others one line says why not")
