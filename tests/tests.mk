@@ -133,7 +133,7 @@ endif
 
 # A program with every public function links against the template and against the simulated port. So the core calls no
 # function that port.h does not have, and no public function lives in a port.
-UT_PUBLIC := $(addprefix edgeprof/,edgeprof.h hooks.h tls.h transport.h)
+UT_PUBLIC := $(addprefix edgeprof/,edgeprof.h crash.h endpoint.h hooks.h incident.h otel.h spool.h tls.h transport.h watchdog.h)
 $(UT_DIR)/public_functions.c: tests/unit/public_functions.py $(UT_PUBLIC:%=core/%)
 	@mkdir -p $(@D)
 	@$(PYTHON) $< $(CC) -Icore $(UT_PUBLIC) >$@

@@ -1,8 +1,9 @@
 /*
  * edgeprof: always-on profiling for small ARM Linux devices, without malloc.
  *
- * A program includes this header, and tls.h for https. transport.h is for transports, hooks.h for hooks of a runtime,
- * port.h for operating systems. Conventions:
+ * A program includes this header, and tls.h for https. It includes the optional parts: spool.h, crash.h, incident.h,
+ * otel.h, endpoint.h. transport.h is for transports, hooks.h for hooks of a runtime, port.h for operating systems.
+ * Conventions:
  *  - Functions return 0 or a positive value for success and a negative errno value for failure.
  *  - The caller owns every buffer that it passes. ep_start() copies strings unless a comment says otherwise.
  *  - A zeroed field means its default.
@@ -310,220 +311,6 @@ const char *ep_start_error(void);
  * Context: init. */
 int ep_stop(uint32_t deadline_ms);
 
-/* The spool keeps undelivered messages in files, through restarts and power cuts. core/features/spool/README.md
- * explains it. */
-struct ep_spool_config {
-    const char *dir; /* used by one process at a time, and by nothing else; created if its parent exists. Copied */
-
-    /* At least EP_SPOOL_MEMORY_MIN bytes, and not less than in earlier runs: their larger messages cannot be read. The
-     * profiler makes no message that does not fit; less memory means more messages. EP_SPOOL_MEMORY suits
-     * EP_MEMORY_DEFAULT. For other sizes use EP_SPOOL_MEMORY_MIN plus a quarter of ep_config.memory_size. Must stay
-     * valid while the profiler runs and until ep_spool_start() is called again. */
-    void *memory;
-    size_t memory_size;
-
-    uint64_t cap_bytes; /* upper limit on disk; at least 16 times memory_size, at most 1 GiB; default 16 MiB */
-    uint32_t sync_ms;   /* longest time that messages stay in memory while the link is down; default 60000 */
-    /* Upper limit of the share of time for sending spooled messages, 1..100; default 25. */
-    uint32_t link_share_pct;
-    /* Age above which a refused message counts as EP_LOSS_TOO_OLD; default: pprof 1 hour, compact none. */
-    uint32_t old_ms;
-};
-#define EP_SPOOL_MEMORY_MIN (16 * 1024)
-#define EP_SPOOL_MEMORY     (48 * 1024)
-
-/* Enables the spool from the next ep_start() on; NULL disables it. A program that does not call this does not link the
- * spool. A disk error is not an error here: ep_stats.spool_error has it, and messages stay in memory. A forked child
- * has no spool until it calls this.
- *
- * Returns
- *   0          the next run has a spool, or none for NULL
- *   -EALREADY  the profiler runs
- *   -EINVAL    a field is out of range; ep_start_error() names it
- * Context: init. */
-int ep_spool_start(const struct ep_spool_config *config);
-
-/* Fills dir and cap_bytes, where they are zero, from EDGEPROF_SPOOL (a directory) and EDGEPROF_SPOOL_BYTES.
- * Returns 1: dir is set now; 0: it is not; -EINVAL: a variable is invalid (ep_start_error()). Context: init. */
-int ep_spool_from_env(struct ep_spool_config *config);
-
-/* Crash records; core/features/crash/README.md explains them. */
-struct ep_crash_config {
-    const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
-    /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. Three quarters are for the record. */
-    uint32_t limit_ms;
-    bool registers; /* record all registers, not only pc, sp, fp and lr: they may hold anything */
-};
-
-/* Makes fatal signals (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) leave a record in a file while a profiler
- * runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end. Exit
- * status, core dump and earlier handlers stay as they are.
- *
- * Call it before ep_start(). The next run then delivers the record before its profiles, and reports if a run ended
- * without ep_crash_stop() or exit(). Only receivers of the compact format get records. Nothing overwrites a record that
- * is not delivered. Not recorded: an overflow of
- * the stack, which is reported as an end without a record. Handlers that are installed later get a signal first: see
- * ep_crash_in_front(). A forked child records nothing. A program that does not call this links nothing of it.
- *
- * Returns
- *   0          fatal signals are recorded
- *   -EALREADY  they are already, or the profiler runs
- *   -EINVAL    a field is out of range; ep_start_error() names it
- *   -ENOSPC    too many features are started
- *   -EBUSY     another process uses the file
- *   others     the system's error
- * Context: init. */
-int ep_crash_start(const struct ep_crash_config *crash);
-
-/* Puts edgeprof's handler in front of handlers that other code has installed since ep_crash_start(), such as glog's or
- * another crash reporter's, which may not call the handler before their own. They get the signal after the record. A
- * default action that was set since, or a signal that is ignored, stays.
- * Do not use it for handlers that continue the program, as language runtimes have: edgeprof would record a fault that
- * they handle as a crash.
- *
- * Returns
- *   0 or more  the number of these handlers
- *   -ENOENT    crashes are not recorded here
- *   -ENOSPC    it was called too often, with other handlers each time
- * Context: init. */
-int ep_crash_in_front(void);
-
-/* Ends recording and marks the end of this run as regular. Call it after ep_stop(); exit() does it too. Context: init.
- */
-void ep_crash_stop(void);
-
-/* Fills what is zero from EDGEPROF_CRASH (1: in EDGEPROF_SPOOL's directory; or a directory, with a '/') and
- * EDGEPROF_CRASH_REGISTERS. Returns 1: crashes are to be recorded; 0: they are not; -EINVAL (ep_start_error()).
- * Context: init. */
-int ep_crash_from_env(struct ep_crash_config *config);
-
-/* Incidents, see core/features/incident/README.md: a history of single samples, which a trigger freezes and delivers.
- */
-enum ep_incident_cause {                             /* numbers are part of the format */
-                         EP_INCIDENT_CALL = 1,       /* ep_incident() */
-                         EP_INCIDENT_CONTROL = 2,    /* the control endpoint */
-                         EP_INCIDENT_SPAN = 3,       /* a span took too long; ns */
-                         EP_INCIDENT_OPEN_SPAN = 4,  /* a span is open for too long; ns */
-                         EP_INCIDENT_GC = 5,         /* a pause of the garbage collector; ns */
-                         EP_INCIDENT_HEARTBEAT = 6,  /* a missed heartbeat; ns since the last */
-                         EP_INCIDENT_CPU = 7,        /* CPU time of the process; percent of one processor */
-                         EP_INCIDENT_RESIDENT = 8,   /* memory in RAM; bytes */
-                         EP_INCIDENT_EXCEPTIONS = 9, /* exceptions in a second */
-                         EP_INCIDENT_CAUSES = 10
-};
-
-struct ep_incident_config {
-    /* The memory of the history: half of it holds the samples, 8 bytes each, the other half their stacks. At least
-     * EP_INCIDENT_MEMORY_MIN bytes; EP_INCIDENT_MEMORY holds 110 s of one busy processor at 19 Hz. It must stay valid
-     * while the profiler runs. */
-    void *memory;
-    size_t memory_size;
-
-    uint32_t tail_ms; /* how long the history goes on after a trigger; at most 60000, default 2000 */
-    /* The kinds that the history records besides CPU samples, EP_KIND_BIT()s, whatever kinds the profile has. Default:
-     * waits and locks from 1 ms on, and GC pauses. EP_KIND_BIT(EP_KIND_CPU): nothing else. */
-    uint32_t kinds;
-
-    /* Triggers; 0: none, unless it says otherwise. */
-    uint32_t span_ms;      /* spans of ep_incident_span_begin() without a limit of their own; default 2000 */
-    uint32_t gc_ms;        /* a pause; default 200 */
-    uint32_t heartbeat_ms; /* between two calls of ep_heartbeat(); begins with the first */
-    uint32_t cpu_pct;      /* of one processor: 150 is one and a half; for at least for_ms */
-    uint64_t memory_bytes; /* in RAM; likewise */
-    uint32_t for_ms;       /* default 10000 */
-    uint32_t exceptions;   /* in a second; then the history has exceptions, too */
-
-    /* Limits; ep_incident_stats.suppressed counts the triggers beyond them. */
-    uint32_t gap_ms;    /* between two incidents of one cause; default 300000 */
-    uint32_t per_day;   /* of one cause; default 10 */
-    uint32_t day_bytes; /* of all messages of a day; default 1 MiB */
-};
-#define EP_INCIDENT_MEMORY_MIN (16 * 1024)
-#define EP_INCIDENT_MEMORY     (48 * 1024)
-
-/* Enables incidents from the next ep_start() on; NULL disables them. A program that does not call this links no
- * history. Only receivers of the compact format get messages about incidents.
- *
- * Returns
- *   0                 the next run has incidents, or none for NULL
- *   -EALREADY         the profiler runs
- *   -EINVAL, -ENOMEM  a field is out of range; ep_start_error() names it
- * Context: init. */
-int ep_incident_start(const struct ep_incident_config *config);
-
-/* Fills what is zero from EDGEPROF_INCIDENT (1: on) and EDGEPROF_INCIDENT_LIMITS, such as "span=500,heartbeat=5000".
- * The default of heartbeat_ms is half of WATCHDOG_USEC, unless WATCHDOG_PID is another process. Returns 1: on; 0: off;
- * -EINVAL (ep_start_error()). Context: init. */
-int ep_incident_from_env(struct ep_incident_config *config);
-
-/* Triggers an incident. It copies at most 31 bytes of the name. Returns 0; -EAGAIN: another trigger waits, and this one
- * counts as suppressed; -ESRCH: there is no history. Context: signal. */
-int ep_incident(const char *name);
-
-/* A span is open between these two calls, which may be on different threads. If it takes longer than limit_ms (0:
- * ep_incident_config.span_ms), it triggers an incident, while it is still open or at its end. 64 spans can be open at a
- * time; for further ones, and without a history, the result is 0 and nothing is watched. Context: signal. */
-uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms);
-void ep_incident_span_end(uint32_t span);
-
-/* Reports that the program is alive, see ep_incident_config.heartbeat_ms. Context: signal. */
-void ep_heartbeat(void);
-
-struct ep_incident_stats {
-    uint64_t captured;   /* incidents handed to delivery */
-    uint64_t suppressed; /* triggers beyond the limits, or while another incident was in progress */
-    uint64_t lost;       /* could not be encoded, or had no room until ep_stop() */
-    uint64_t day_bytes;  /* of today's messages */
-};
-void ep_incident_stats_get(struct ep_incident_stats *stats); /* Context: any thread. */
-
-/* OpenTelemetry's contexts, see core/features/otel/README.md: with them other profilers on this machine, such as the
- * eBPF profiler, know the service, span and labels of this program, and edgeprof knows the spans of other tracers in
- * it. The specification is still in development, so they are off by default. Linux only; a program that calls none of
- * these functions links none of them. */
-
-/* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more. The
- * first value of a key counts, in this order: `attributes` ("key=value,key=value", %-encoded; NULL: none),
- * config->service (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and what edgeprof
- * knows. edgeprof keeps no reference to the arguments. A forked child has no process context until it calls this.
- *
- * Returns
- *   0         readers find it
- *   -EEXIST   another library has published one
- *   -EINVAL   attributes are malformed or too long
- *   -ENOTSUP  readers would not find it on this system
- *   others    the system's error (ep_start_error())
- * Context: init. */
-int ep_otel_publish(const struct ep_config *config, const char *attributes);
-
-/* Publishes for each thread what it works for: the span of ep_span_set(), if it has both ids, and the labels of
- * ep_tag_push(), of which readers see the first 64 keys and 228 bytes a thread. A thread takes 272 bytes more in
- * programs that link this. It needs ep_otel_publish() before, and -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 when
- * the program is linked. It does not work with libedgeprof.so.
- *
- * Returns
- *   0          threads are published
- *   -EALREADY  they are already
- *   -EEXIST    another library publishes thread contexts
- *   -ENOENT    the symbol is not exported
- *   -EINVAL    there is no process context (ep_start_error())
- * Context: init. */
-int ep_otel_threads(void);
-
-/* Makes samples and events of a thread carry the span that another tracer in this process has published for it, in a
- * module that is loaded now or later. That span counts instead of the thread's own ep_span_set(). Waits that are still
- * open, and dumps of all threads, do not have it. Returns 1: there is such a tracer; 0: not yet; -ENOSYS. Context:
- * init. */
-int ep_otel_read(void);
-
-/* Removes the process context, and with it what readers see of threads. Context: init. */
-void ep_otel_withdraw(void);
-
-/* What EDGEPROF_OTEL_CONTEXT asks for: publish, read, or both (1); 0 or nothing: none. Returns these bits, or -EINVAL
- * (ep_start_error()). Context: init. */
-enum { EP_OTEL_PUBLISH = 1, EP_OTEL_READ = 2 };
-int ep_otel_from_env(void);
-
 /* From the next ep_start() on, the deliver thread calls `say` with one line when profiles do not arrive, with the
  * reason and without credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and with one line
  * when they arrive again. It reports each reason once, and again after an hour at the earliest. `say` may block for a
@@ -537,21 +324,6 @@ void ep_notice_to(void (*say)(const char *line));
  * combine it with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no
  * file. Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
 int ep_token_file(const char *path);
-
-/* Adds a second endpoint for profiles that are too old for the receiver at config->endpoint. Both must take pprof, like
- * Pyroscope. The second one gets profiles whose start is an hour old or more, and those of ten minutes or more that the
- * first one refuses, in the same format, without config->headers. If it cannot be reached, they stay in the spool.
- * Without a spool the first receiver is asked at any age, and what the second cannot take then is lost as refused. It
- * sets config->transport: call it after ep_config_from_env() and ep_tls_setup(), and pass *config to ep_start(). The
- * endpoint is copied. NULL: EDGEPROF_ENDPOINT_OLD has it.
- *
- * Returns
- *   1          there is a second endpoint
- *   0          there is none
- *   -EALREADY  the profiler runs
- *   -EINVAL    the endpoint is invalid, or *config has no endpoint or another format (ep_start_error())
- * Context: init. */
-int ep_endpoint_old(struct ep_config *config, const char *endpoint);
 
 /* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if no profiler ever ran.
  * Context: any thread. */
@@ -581,58 +353,6 @@ uint32_t ep_kinds_get(void);                    /* 0 when none runs */
  * the copy can be walked without the frame pointer; of a running thread from its next CPU sample. A thread whose stack
  * it cannot read is shown as [no stack]. Returns 0 or -ESRCH. Context: any thread. */
 int ep_threads_dump(void);
-
-/* Starts the control endpoint: level, kinds and statistics over HTTP, for curl and for tools on the device. A program
- * that does not call this does not link it. The endpoint stays open across ep_stop() and ep_start(). where: a path (a
- * Unix socket, accessible to the program's user only) or a number (a port of 127.0.0.1). token: requests must carry it
- * as "Authorization: Bearer TOKEN"; a port needs one of at least 16 characters. where NULL: both are read from
- * EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN. Both strings must stay valid until ep_control_stop().
- *
- * Returns
- *   1          it listens
- *   0          no address was given
- *   -EINVAL    neither a path nor a port, or a port without a valid token
- *   -EALREADY  it listens already
- *   others     the system's error
- * Context: init. */
-int ep_control_start(const char *where, const char *token);
-/* Stops the control endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
-int ep_control_stop(void);
-
-struct ep_pull_config {
-    /* All memory of the endpoint, at least EP_PULL_MEMORY_MIN bytes, any alignment. It holds requests and the
-     * endpoint's own profiles; more memory makes these larger. It must stay valid until ep_pull_stop(). */
-    void *memory;
-    size_t memory_size;
-    /* "port" (of 127.0.0.1), "address:port", "[IPv6 address]:port". NULL: where and token are read from
-     * EDGEPROF_PULL and EDGEPROF_PULL_TOKEN. */
-    const char *where;
-    /* Requests must carry it, as "Authorization: Bearer TOKEN" or as a password ("http://any:TOKEN@host/..."). An
-     * address other than loopback needs one of at least 16 characters; /control needs one on every address. */
-    const char *token;
-    /* Your consent (EDGEPROF_PULL_INSECURE=1) to an address other than loopback, because the token and the profiles
-     * cross the network unencrypted. Better: TLS in front, on this machine. */
-    bool insecure;
-};
-
-/* Starts the pull endpoint: profiles on request over HTTP, with the paths of Go programs: /debug/pprof/ for go tool
- * pprof, Parca and curl, and /metrics for Prometheus. A program that does not call this does not link it. Pulled
- * profiles have memory of their own; pulling removes nothing from pushed profiles. Without an endpoint in ep_config,
- * profiles are available by pull only. The endpoint stays open across ep_stop() and ep_start(). `where` and `token`
- * must stay valid until ep_pull_stop().
- *
- * Returns
- *   1          it listens
- *   0          no address was given
- *   -EINVAL    no valid address and port, or one that needs a (longer) token
- *   -EACCES    an address beyond loopback, without consent
- *   -ENOMEM    memory_size is too small
- *   -EALREADY  it listens already
- *   others     the system's error
- * Context: init. */
-int ep_pull_start(const struct ep_pull_config *config);
-/* Stops the pull endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
-int ep_pull_stop(void);
 
 /* ---- what a thread is doing ---- */
 
@@ -681,5 +401,12 @@ const char *ep_loss_name(unsigned reason);
 #ifdef __cplusplus
 }
 #endif
+
+/* Optional parts. A program links those that it calls. */
+#include <edgeprof/crash.h>
+#include <edgeprof/endpoint.h>
+#include <edgeprof/incident.h>
+#include <edgeprof/otel.h>
+#include <edgeprof/spool.h>
 
 #endif

@@ -32,7 +32,7 @@ $(INSTALL_TLS): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC)
 	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -Os -fvisibility=default $(call so_harden,$<))
 
 # Public symbols: declarations in the installed headers, and the functions used by the linker options.
-$(INSTALL_DIR)/names.map: port/linux/link.opt core/edgeprof/edgeprof.h core/edgeprof/transport.h core/edgeprof/tls.h
+$(INSTALL_DIR)/names.map: port/linux/link.opt $(addprefix core/edgeprof/,edgeprof.h crash.h endpoint.h incident.h otel.h spool.h transport.h tls.h)
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; \
 	   sed -n 's/^-Wl,--wrap=\(.*\)/__wrap_\1;/p; s/^[a-z].*[ *]\(ep_[a-z_]*\)(.*);.*/\1;/p; s/^extern const .* \(ep_[a-z_]*\);.*/\1;/p' $^; \
