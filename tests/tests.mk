@@ -82,11 +82,11 @@ endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_program,$(w),suites,test,tests/unit/suites $(foreach t,$(UT_SUITES),$(call ut_source,$(t))))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_ALONE) $(UT_WEEK),$(eval $(call ut_program,$(w),$(t),test,$(call ut_source,$(t))))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX) $(UT_PERF),$(eval $(call ut_program,$(w),$(t),linux,$(call ut_source,$(t))))))
-# What linux_modules loads; no sanitizer looks into it.
+# What linux_modules and linux_lazy load; no sanitizer looks into it.
 $(UT_DIR)/%/plugin.so: tests/linux/plugin.c tests/linux/plugin.h
 	@mkdir -p $(@D)
 	$(CC) $(UT_BASE) $(WARNINGS) -O1 -fasynchronous-unwind-tables -shared -Wl,-z,separate-code -o $@ $<
-$(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules: | $(UT_DIR)/$(w)/plugin.so))
+$(foreach w,$(UT_WAYS),$(eval $(UT_DIR)/$(w)/linux_modules $(UT_DIR)/$(w)/linux_lazy: | $(UT_DIR)/$(w)/plugin.so))
 # What linux_otel loads: a tracer with each model of thread-local storage.
 UT_TRACERS  := tracer-desc.so tracer-dynamic.so tracer-fixed.so tracer-big.so
 UT_TLS_desc    := $(if $(filter aarch64,$(BOARD_ARCH)),-mtls-dialect=desc,-mtls-dialect=gnu2)

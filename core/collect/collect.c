@@ -119,7 +119,7 @@ void ep_collect_round(struct ep *ep)
     ep->unwinder.modules.refused = 0;
     if (generation != ep->unwinder.modules.generation && ep_modules_read(!(ep->config.flags & EP_NO_PIN)) == 0) {
         ep->unwinder.modules.generation = generation;
-        atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
+        atomic_store_explicit(&ep->cut_told, 0, memory_order_relaxed);
     }
     ep_level_apply(ep);
     if (now >= ep->collect->interval_due_ns || atomic_load(&ep->flush) || atomic_load(&ep->stopping))
@@ -137,10 +137,8 @@ void ep_collect_round(struct ep *ep)
                                           atomic_load(&ep->encode_pending));
     if (ended || scanned || atomic_load(&ep->stopping))
         ep_unsampled_look(ep);
-    if (ended) {
-        atomic_store_explicit(&ep->cut_seen, false, memory_order_relaxed);
+    if (ended)
         (void)ep_collect_finish(ep, false);
-    }
     ep_govern(ep, ended);
     atomic_store_explicit(&ep->counter[EP_COUNT_TREE_NODES], ep->collect->tree.nodes, memory_order_relaxed);
 }

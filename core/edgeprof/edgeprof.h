@@ -69,8 +69,9 @@ enum ep_flags {
     /* Counts idle waits (EP_WAIT_IDLE), such as those of a pool's workers without work. */
     EP_IDLE_WAITS = 4,
     /* Starts edgeprof's two threads only when they are needed, so that a single-threaded program stays single-threaded
-     * until then: when the ring is nearly full, when both an interval and 3 s are over, when the program creates a
-     * thread, or when it calls ep_flush(), ep_stop() or a similar function. Needs glibc; elsewhere they start at once.
+     * until then: when the ring is nearly full, when both an interval and 3 s are over, when it runs code of a library
+     * that it opened after the start, when the program creates a thread, or when it calls ep_flush(), ep_stop() or a
+     * similar function. Needs glibc; elsewhere they start at once.
      */
     EP_LAZY_THREADS = 8,
     /* Switches off the limits of allocations, exceptions, locks and waits per second. Exceptions are then counted one

@@ -126,8 +126,8 @@ struct ep {
     _Alignas(64) struct ep_ring ring;
     uint32_t run; /* identifies this run of the profiler; never 0 */
     atomic_uint rule_misses;
-    atomic_bool cut_seen;    /* by a handler: perhaps the code of a new module */
-    atomic_bool parked;      /* the two threads are not started yet */
+    atomic_uint cut_told; /* EP_CUT_TOLD | second in which a handler told of a cut stack; 0: not since a new module */
+    atomic_bool parked;   /* the two threads are not started yet */
     atomic_bool threads_run; /* they were started: their end can be waited for */
     struct ep_timing timing;
     atomic_uint unseen;       /* events recorded since the ring was last drained */
@@ -193,6 +193,8 @@ int ep_complain(int error, const char *a, const char *b, const char *c);
 int ep_refuse(int error, const char *why);
 
 #define EP_KINDS_ALL ((EP_KIND_BIT(EP_KINDS) - 1) & ~1u)
+
+#define EP_CUT_TOLD (1u << 31)
 
 /* True if parked threads are needed: the ring is nearly full, or a message is due. Context: signal. */
 bool ep_threads_due(const struct ep *ep);

@@ -5,8 +5,9 @@
  * between ep_hold() and ep_release(), and only through the pointer from ep_hold(), because ep_stop() may unpublish the
  * profiler meanwhile. ep_stop() then waits until no thread holds it.
  *
- * Parked threads (EP_LAZY_THREADS) start when the ring is nearly full, when both an interval and 3 s are over, or on a
- * request of the program or of a user. A signal handler may start them.
+ * Parked threads (EP_LAZY_THREADS) start when the ring is nearly full, when both an interval and 3 s are over, when a
+ * stack is cut in code of no known module, or on a request of the program or of a user. A signal handler may start
+ * them.
  */
 #include "core/sample/profiler.h"
 

@@ -1,12 +1,16 @@
 /*
  * Lazy start of edgeprof's threads: a single-threaded program stays single-threaded until the ring is nearly full or a
- * message is due. Then, or at a stop before that, all samples are delivered. A signal handler detects the need. With a
- * C library other than glibc the threads start at once.
+ * message is due, or until it runs code of a library that it opened after the start. Then, or at a stop before that,
+ * all samples are delivered. A signal handler detects the need. With a C library other than glibc the threads start at
+ * once.
  */
 #include "linux_test.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <sched.h>
+
+#include "plugin.h"
 
 #define RATE   250
 #define ROUNDS 100
@@ -142,6 +146,48 @@ static void test_program_creates_thread(void **state)
     assert_int_equal(ep_stop(5000), 0);
 }
 
+/* Opens the plugin that was built beside this program. */
+static void *plugin_open(unsigned (**call)(void (*)(void *), void *))
+{
+    char path[512];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof path - 16);
+
+    assert_true(size > 0);
+    path[size] = 0;
+    (void)strcpy(strrchr(path, '/'), "/plugin.so");
+    void *plugin = dlopen(path, RTLD_NOW);
+    assert_non_null(plugin);
+    *(void **)call = dlsym(plugin, "plugin_call");
+    assert_non_null(*call);
+    return plugin;
+}
+
+static void burn_in_plugin(void *unused)
+{
+    (void)unused;
+    burn(400 * MS);
+}
+
+/* Only the collect thread can look up a library, long before the ring is full or a message due. */
+static void test_library_opened_early(void **state)
+{
+    unsigned (*call)(void (*)(void *), void *);
+    struct ep_stats s;
+
+    (void)state;
+    begin_lazily(3600000);
+    burn(50 * MS);
+    assert_int_equal(tasks(), 1);
+    void *plugin = plugin_open(&call);
+    assert_int_equal(call(burn_in_plugin, NULL), 1);
+    assert_int_equal(tasks_soon(3), 3);
+    assert_int_equal(ep_stop(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    assert_true(s.exact + s.gap + s.cut > 20);
+    assert_in_range(s.cut, 0, (s.exact + s.gap + s.cut) / 10);
+    (void)dlclose(plugin);
+}
+
 /* Each thread's stack and block are released: memory does not grow, and the C library's state stays intact. */
 static void test_many_rounds(void **state)
 {
@@ -179,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_ring_nearly_full),
         cmocka_unit_test(test_flush),
         cmocka_unit_test(test_program_creates_thread),
+        cmocka_unit_test(test_library_opened_early),
         cmocka_unit_test(test_many_rounds),
         cmocka_unit_test(test_unshare),
     };
