@@ -17,4 +17,12 @@ static inline int ep_hex_digit(int c)
  * Pyroscope's variable gave the endpoint. Returns 0 or -EINVAL. Context: init. */
 int ep_environment_headers(struct ep_config *config, bool pyroscope);
 
+/* Reads a switch into *on; *set: the variable is set. Accepts the same words as Pyroscope. Returns 0 or -EINVAL.
+ * Context: init. */
+int ep_environment_switch(const char *name, bool *set, bool *on);
+
+/* Fills service, tags and kinds, where they are empty, from Pyroscope's and OpenTelemetry's variables. The texts stay
+ * until the next call. Returns 0 or -EINVAL. Context: init. */
+int ep_environment_others(struct ep_config *config);
+
 #endif
