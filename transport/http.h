@@ -80,7 +80,8 @@ extern const struct ep_transport *ep_transport_https;
 
 /* ---- http.c ---- */
 
-/* ep_transport_http.open() over the given stream. Also accepts https, so the stream must be a secure one then.
+/* Opens as ep_transport_http.open() does, over the given stream. It accepts https as well; the stream must be a secure
+ * one then.
  * Context: init. */
 int ep_http_open_over(void *state, const struct ep_target *target, const struct ep_stream *stream);
 

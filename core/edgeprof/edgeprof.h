@@ -32,7 +32,7 @@ struct ep_encoder;
 struct ep_push;
 struct ep_names;
 
-/* What edgeprof measures, with the unit of its value. The numbers are part of the format. */
+/* A kind is what edgeprof measures, with the unit of its value. The numbers are part of the format. */
 enum ep_kind {
     EP_KIND_CPU = 1,       /* time on the CPU; ns */
     EP_KIND_WAIT = 2,      /* time in waits marked by ep_wait_begin(); ns */

@@ -50,7 +50,7 @@ int ep_otel_read(void);
 /* Removes the process context, and with it what readers see of threads. Context: init. */
 void ep_otel_withdraw(void);
 
-/* What EDGEPROF_OTEL_CONTEXT asks for: publish, read, or both (1); 0 or nothing: none. Returns these bits, or -EINVAL
+/* Reads EDGEPROF_OTEL_CONTEXT: publish, read, or both (1); 0 or nothing: none. Returns these bits, or -EINVAL
  * (ep_start_error()). Context: init. */
 enum { EP_OTEL_PUBLISH = 1, EP_OTEL_READ = 2 };
 int ep_otel_from_env(void);

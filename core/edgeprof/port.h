@@ -232,7 +232,7 @@ uint32_t ep_port_bounds(struct ep_registers *registers);
  * (setuid), because the caller must not choose files or addresses for it. Context: init. */
 const char *ep_port_env(const char *name);
 
-/* The same, but an empty variable counts as not set. Context: init. */
+/* Returns the same, but NULL for an empty variable, too. Context: init. */
 static inline const char *ep_env_text(const char *name)
 {
     const char *value = ep_port_env(name);
@@ -297,7 +297,7 @@ int ep_port_store_cut(unsigned file, uint64_t size);
 
 /* ==== level 6: sockets, for programs that have an endpoint (core/features/control/, core/features/pull/) ==== */
 
-/* Where an endpoint listens. */
+/* The address at which an endpoint listens. */
 struct ep_address {
     const char *path; /* of a Unix socket; NULL: listen at ip and port */
     uint8_t ip[16];   /* IPv4 address (4 bytes) or IPv6 address, in network order */

@@ -38,8 +38,8 @@ unsigned ep_port_descriptor_wait(int fd);
 
 #define EP_WORK_WAITING 60
 
-/* What a thread works for and waits for. The port keeps one for each thread, zero at its start. Only the thread itself
- * writes it (core/sample/tags.c); signal handlers on it read it. */
+/* A thread's work: what it works for and waits for. The port keeps one for each thread, zero at its start. Only the
+ * thread itself writes it (core/sample/tags.c); signal handlers on it read it. */
 struct ep_work {
     EP_ATOMIC(unsigned) guard; /* odd while other members are being written */
     uint32_t run;              /* run of the profiler that `tags` belongs to */

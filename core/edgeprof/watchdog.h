@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What the profiler measured in one interval, and what it lost of it for any reason. */
+/* One interval: what the profiler measured, and what it lost of it for any reason. */
 struct ep_watchdog_interval {
     uint64_t samples, cpu_ns;
     uint64_t lost_samples, lost_cpu_ns;

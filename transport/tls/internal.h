@@ -94,8 +94,8 @@ bool ep_tls_has_clock(void);
 /* Checks that there is a certificate. Returns 0; -EINVAL: none; else the error of reading the file. Context: init. */
 int ep_tls_authority_check(const struct ep_tls_authority *authority);
 
-/* mbedtls_x509_crt_ca_cb_t; context: struct ep_tls_authority. Finds certificates with the name of the child's
- * issuer. */
+/* Implements mbedtls_x509_crt_ca_cb_t; context: struct ep_tls_authority. It finds certificates with the name of the
+ * child's issuer. */
 int ep_tls_authority_find(void *authority, const mbedtls_x509_crt *child, mbedtls_x509_crt **found);
 
 /* ---- verify.c ---- */
@@ -107,8 +107,8 @@ int ep_tls_pins_parse(struct ep_tls *tls, const char *text);
  * an address. Context: deliver. */
 const char *ep_tls_expect(struct ep_tls *tls, const char *host);
 
-/* mbedtls' verification callback; context: struct ep_tls. Called for each certificate, the server's own with depth
- * 0. */
+/* Implements mbedtls' verification callback; context: struct ep_tls. mbedtls calls it for each certificate, the
+ * server's own with depth 0. */
 int ep_tls_verify(void *tls, mbedtls_x509_crt *cert, int depth, uint32_t *flags);
 
 /* ---- error.c ---- */

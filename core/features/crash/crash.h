@@ -4,7 +4,7 @@
  *   record.c    in the handler: writes the record
  *   read.c      at the next start: finds out what is in the file
  *   message.c   makes the message
- *   crash.c     start and stop, the file's mark, and a transport in front of the program's that sees what was delivered
+ *   crash.c     start and stop, the file's mark, and delivery
  *
  * The file (FORMAT.md, section 10): the mark of the run at 0, the record's head at EP_CRASH_HEAD_AT, its body, which is
  * a sequence of sections, at EP_CRASH_BODY_AT. Nothing outlives the device, so numbers are in its byte order.
