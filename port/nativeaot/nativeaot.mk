@@ -303,7 +303,7 @@ $(NA_HOSTED): $(wildcard tests/dotnet/Hosting/*) tests/dotnet/Work.cs $(NA_HOSTI
 	$(NA_PUBLISH) tests/dotnet/Hosting
 	@touch $@
 test-hosting: $(NA_HOSTED) $(NA_NUPKG_HOSTING) $(BUILD)/edgeprof
-	@tests/dotnet/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) $(NA_BUILD)/hosting
+	@tests/dotnet/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) "$(NA_BUILD)/a hosted service"
 
 test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@tests/dotnet/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
