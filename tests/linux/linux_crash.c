@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/features/crash/crash.h"
+#include <edgeprof/transport.h>
 
 #define SECTOR 512u
 
@@ -291,12 +293,57 @@ static void nonsense_is_read_safely(void **state)
     }
 }
 
+static unsigned sends;
+
+static int count_send(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                      uint64_t *retry_ns)
+{
+    (void)state, (void)message, (void)deadline, (void)retry_ns;
+    sends++;
+    return 0;
+}
+
+/* Starts the profiler with a receiver. Returns how many messages wait at its start. */
+static unsigned sent_at_start(void)
+{
+    static const struct ep_transport counting = {.name = "counting", .send = count_send};
+    const struct ep_config config = {
+        .memory = memory, .memory_size = sizeof memory, .transport = &counting, .flags = EP_MANUAL};
+
+    sends = 0;
+    if (ep_start(&config) != 0 || ep_deliver(1000) != 0)
+        return UINT8_MAX;
+    const unsigned sent = sends;
+    (void)ep_stop(1000);
+    return sent;
+}
+
+/* A forked child does not send its parent's record, also if it starts a profiler of its own; the parent does, once. */
+static void only_the_owner_delivers(void **state)
+{
+    const struct ep_crash_config crash = {.dir = dir};
+    int status = 0;
+
+    (void)state;
+    file_set(whole, sizeof whole);
+    assert_int_equal(ep_crash_start(&crash), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit((int)sent_at_start());
+    assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(sent_at_start(), 1);
+    assert_int_equal(sent_at_start(), 0); /* its place is free */
+    ep_crash_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_is_read),        cmocka_unit_test(each_byte_counts),
-        cmocka_unit_test(each_cut_is_seen),     cmocka_unit_test(each_write_can_be_the_last),
-        cmocka_unit_test(too_deep_is_left_out), cmocka_unit_test(nonsense_is_read_safely),
+        cmocka_unit_test(whole_is_read),           cmocka_unit_test(each_byte_counts),
+        cmocka_unit_test(each_cut_is_seen),        cmocka_unit_test(each_write_can_be_the_last),
+        cmocka_unit_test(too_deep_is_left_out),    cmocka_unit_test(nonsense_is_read_safely),
+        cmocka_unit_test(only_the_owner_delivers),
     };
 
     return cmocka_run_group_tests(tests, record_make, record_remove);
