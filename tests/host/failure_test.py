@@ -251,6 +251,45 @@ def test_wrong_target_of_a_copy(run, folder, whole):
         assert_says(run("backup", "--db", whole, "-o", target), 1, target, word)
 
 
+@pytest.mark.parametrize("ending", ("-wal", "-shm", "-journal"))
+@pytest.mark.parametrize("there", (True, False))
+def test_a_copy_never_replaces_the_log(run, folder, whole, ending, there):
+    """By any name: of the file, through a link to the database, through a link to its folder."""
+    os.symlink(whole, os.path.join(folder, "link.db"))
+    os.symlink(os.path.dirname(whole), os.path.join(folder, "elsewhere"))
+    target = whole + ending
+    if there:
+        with open(target, "ab"):
+            pass
+    try:
+        for name in (target, os.path.join(folder, "elsewhere", os.path.basename(target))):
+            for db in (whole, os.path.join(folder, "link.db")):
+                assert_says(run("backup", "--db", db, "-o", name), 1, name, "the database itself, or its log")
+        assert os.path.exists(target) == there
+    finally:
+        if there:
+            os.unlink(target)
+
+
+def test_a_copy_is_as_private_as_its_source(run, whole, copy):
+    mode = os.stat(whole).st_mode
+    os.chmod(whole, 0o600)
+    try:
+        assert run("backup", "--db", whole, "-o", copy[0]) == (0, [])
+    finally:
+        os.chmod(whole, mode)
+    assert os.stat(copy[0]).st_mode & 0o777 == 0o600
+
+
+def test_a_planted_part_is_not_used(run, whole, copy, folder):
+    """A second name, or another user's file: who planted it would have what is written into it."""
+    planted = copy[0] + ".part"
+    with open(planted, "w"):
+        os.link(planted, os.path.join(folder, "mine"))
+    assert_says(run("backup", "--db", whole, "-o", copy[0]), 1, planted, "another user's")
+    assert contents(copy[0]) == copy[1] and contents(planted) == b""
+
+
 def test_target_of_a_copy_is_in_use(run, whole, copy, start_server):
     server = start_server(db=copy[0])
     assert server.push(first(5000)) == 200

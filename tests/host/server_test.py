@@ -672,3 +672,44 @@ def test_tags_of_one_service(start_server):
     assert not any(row["tags"] for row in server.get("/api/services", **{"tags-of": "nobody"})[1]["services"])
     sizes = [len(server.request("GET", path)[1]) for path in ("/api/services", "/api/services?tags-of=mine")]
     assert sizes[1] * 3 < sizes[0], sizes
+
+
+# ---- HTTP as other programs speak it ----
+
+@pytest.mark.parametrize("coding", ("gzip", "GZIP", "Gzip", "x-gzip", "X-GZip", "identity", "Identity"))
+def test_names_of_content_codings_have_no_case(server, coding):
+    """RFC 9110, 8.4.1."""
+    text, name = b"main;work 7\n", f"coded-{coding}"
+    body = text if coding.lower() == "identity" else gzip.compress(text)
+    assert server.request("POST", f"/ingest?name={name}&format=groups", body, {"Content-Encoding": coding})[0] == 200
+    assert server.total(name) == 70_000_000
+
+
+def test_absolute_form_of_a_target(server):
+    """RFC 9112, 3.2.2: as clients send it to a proxy."""
+    assert server.request("GET", server.url + "/healthz") == server.request("GET", "/healthz")
+    assert server.request("GET", server.url.replace("http", "HTTP") + "/api/services") == server.request("GET", "/api/services")
+    assert server.request("POST", server.url + "/ingest?name=absolute&format=groups", b"main 7\n")[0] == 200
+    assert server.total("absolute") == 70_000_000
+    assert server.request("GET", server.url)[0] == server.request("GET", "/")[0]
+
+
+@pytest.mark.parametrize("day", ("2026-02-30T12:00:00Z", "2026-02-31", "2025-02-29T00:00:00Z", "2026-04-31T00:00", "2026-13-01", "2026-00-10"))
+def test_days_that_do_not_exist(server, day):
+    assert server.get("/api/profile", service="svc", **{"from": day})[0] == 400
+    assert server.get("/api/profile", service="svc", to=day)[0] == 400
+
+
+@pytest.mark.parametrize("day", ("2024-02-29T00:00:00Z", "2026-01-31", "2026-12-31T23:59"))
+def test_days_that_exist(server, day):
+    server.request("POST", "/ingest?name=dated&format=groups", b"main 7\n")
+    assert server.get("/api/profile", service="dated", **{"from": day})[0] == 200
+
+
+def test_type_at_the_end_of_an_ingested_name(server):
+    """As older agents send it, in each format."""
+    assert server.request("POST", "/ingest?name=typed.cpu&format=groups", b"main 7\n")[0] == 200
+    pprof = pprof_profile([b"", b"cpu", b"nanoseconds", b"main"], [data(1, b"\1") + data(2, varint(500))],
+                          locations=[nested(4, number(1, 1) + nested(4, number(1, 1)))], functions=[function_of(1, 3)])
+    assert server.request("POST", "/ingest?name=typed.cpu&format=pprof", pprof)[0] == 200
+    assert server.total("typed") == 70_000_500

@@ -92,7 +92,11 @@ static bool parse_utc_time(const char *text, int64_t *ns)
         struct tm tm = {0};
         const char *end = strptime(text, formats[i], &tm);
         if (end && *end == '\0') {
-            int64_t seconds = timegm(&tm);
+            const struct tm asked = tm;
+            int64_t seconds = timegm(&tm); /* makes 2 March of 30 February */
+            if (tm.tm_mday != asked.tm_mday || tm.tm_mon != asked.tm_mon) {
+                return false;
+            }
             *ns = seconds > INT64_MAX / SECOND ? INT64_MAX : seconds * SECOND;
             return seconds >= 0;
         }

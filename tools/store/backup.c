@@ -28,6 +28,7 @@ struct backup {
     sqlite3 *source;    /* in a read transaction, so concurrent writes do not change what it sees */
     struct et_buf part; /* name of the unfinished file */
     int hold;           /* file descriptor of that file, locked */
+    mode_t mode;        /* of the source: who may read a copy is who may read that */
     struct et_buf *why;
 };
 
@@ -163,6 +164,46 @@ static bool file_exists(const char *path, const char *ending)
     return there;
 }
 
+/* Whether two names are of one file, or would be once it is there. */
+static bool is_same_file(const char *x, const char *y)
+{
+    struct stat at_x, at_y;
+    if (stat(x, &at_x) == 0 && stat(y, &at_y) == 0) {
+        return at_x.st_dev == at_y.st_dev && at_x.st_ino == at_y.st_ino;
+    }
+    const char *const names[] = {x, y};
+    const char *base[2];
+    struct stat folder[2];
+    for (size_t i = 0; i < 2; i++) {
+        char *copy = et_strdup(names[i]);
+        bool found = stat(dirname(copy), &folder[i]) == 0;
+        const char *slash = strrchr(names[i], '/');
+        base[i] = slash ? slash + 1 : names[i];
+        free(copy);
+        if (!found) {
+            return false;
+        }
+    }
+    return folder[0].st_dev == folder[1].st_dev && folder[0].st_ino == folder[1].st_ino &&
+           strcmp(base[0], base[1]) == 0;
+}
+
+/* The database, or a file that SQLite keeps beside it: replaced, what is only in the log would be lost. */
+static bool is_of_database(const struct backup *b)
+{
+    static const char *const endings[] = {"", "-wal", "-shm", "-journal"};
+    char *real = realpath(b->from, NULL);
+    bool same = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && !same; i++) {
+        struct et_buf name = {0};
+        et_buf_printf(&name, "%s%s", real ? real : b->from, endings[i]);
+        same = is_same_file(name.data, b->to);
+        et_buf_free(&name);
+    }
+    free(real);
+    return same;
+}
+
 /* Refuses a target that is in use: its process would apply its log to another file. */
 static int check_target(struct backup *b)
 {
@@ -173,9 +214,10 @@ static int check_target(struct backup *b)
     if (stat(b->to, &to) == 0 && !S_ISREG(to.st_mode)) {
         return fail_with(b, -EINVAL, b->to, "not a regular file; choose another name");
     }
-    if (stat(b->to, &to) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino) {
-        return fail_with(b, -EINVAL, b->to, "is the database itself; choose another name");
+    if (is_of_database(b)) {
+        return fail_with(b, -EINVAL, b->to, "is the database itself, or its log; choose another name");
     }
+    b->mode = (from.st_mode & 0666) | 0600;
     if (file_exists(b->to, "-wal") || file_exists(b->to, "-journal")) {
         return fail_with(b, -EBUSY, b->to, "is a database in use (it has a log); choose another name");
     }
@@ -186,7 +228,7 @@ static int check_target(struct backup *b)
 static int lock_part(struct backup *b)
 {
     struct stat held, there;
-    b->hold = open(b->part.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    b->hold = open(b->part.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (b->hold < 0) {
         return fail_with_errno(b, b->part.data);
     }
@@ -196,7 +238,12 @@ static int lock_part(struct backup *b)
         b->hold = -1;
         return fail_with(b, -EBUSY, b->part.data, "another backup is in progress; wait for it");
     }
-    return ftruncate(b->hold, 0) == 0 ? 0 : fail_with_errno(b, b->part.data);
+    if (held.st_uid != geteuid() || held.st_nlink != 1 || !S_ISREG(held.st_mode)) {
+        close(b->hold);
+        b->hold = -1;
+        return fail_with(b, -EPERM, b->part.data, "is another user's, or has a second name; remove it");
+    }
+    return ftruncate(b->hold, 0) == 0 && fchmod(b->hold, b->mode) == 0 ? 0 : fail_with_errno(b, b->part.data);
 }
 
 static void remove_leftovers(const struct backup *b)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* DECODED: what an inflated body becomes, times its size. */
@@ -51,7 +52,11 @@ void et_arguments_each(const struct et_request *request,
 bool et_body_encoding(const struct et_request *request, struct et_answer *answer)
 {
     const char *encoding = et_header(request, "Content-Encoding");
-    bool known = !encoding || strcmp(encoding, "gzip") == 0 || strcmp(encoding, "identity") == 0;
+    static const char *const known_ones[] = {"gzip", "x-gzip", "identity"}; /* RFC 9110, 8.4.1: without case */
+    bool known = !encoding;
+    for (size_t i = 0; i < sizeof known_ones / sizeof *known_ones && !known; i++) {
+        known = strcasecmp(encoding, known_ones[i]) == 0;
+    }
     if (!known) {
         et_answer_text(answer, 415, "the content encoding must be gzip");
     }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* Bytes of all bodies that are being received; of those being inflated and decoded; of files that sinks write. */
@@ -276,9 +277,18 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
     return et_reply(connection, &answer);
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *data, size_t *size, void **state)
+/* RFC 9112, 3.2.2: "GET http://host/path" means the path, as clients behind a proxy may ask. */
+static const char *path_of(const char *target)
 {
+    size_t scheme = strncasecmp(target, "http://", 7) == 0 ? 7 : strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
+    const char *path = scheme ? strchr(target + scheme, '/') : target;
+    return path ? path : "/";
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *target,
+                                  const char *method, const char *version, const char *data, size_t *size, void **state)
+{
+    const char *url = path_of(target);
     (void)version;
     if (!*state) {
         return begin_request(context, connection, url, method, state);

@@ -176,6 +176,10 @@ static bool is_pprof(const struct ingest_request *ingest, const struct et_buf *b
 static bool add_pprof(struct et_batch *batch, const struct ingest_request *ingest, const struct et_buf *bytes,
                       json_t *types, struct et_buf *why)
 {
+    struct et_folded what; /* its meaning is in the sample types */
+    size_t service_size;
+    (void)et_folded_kind(ingest->service, &service_size, "", false, ingest->rate, &what);
+    ingest->service[service_size] = '\0';
     struct et_batch_source source = {.service = ingest->service,
                                      .tags = ingest->tags,
                                      .family = ingest->family,
