@@ -4,7 +4,7 @@
  * and waits go to `total`, which is never emptied: it covers everything since the start, like Go's heap or mutex. CPU
  * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
  *
- *   collect    pull_value -> views_reset, store_add -> stack_copy, context_of
+ *   collect    pull_value -> views_reset, tally_add -> stack_copy, context_of
  *              pull_round -> view_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
  *                                            | view_piece -> view_extend
  *   pull       ep_view_ask wakes the collect thread and waits for its answer
@@ -34,23 +34,23 @@
 enum state { FREE, COUNTING, STANDING };
 
 /* A tree, the labels of its entries, and the bits above 32 of their counts, which grow for months. */
-struct store {
+struct tally {
     struct ep_tree tree;
     struct ep_labels labels;
     uint32_t *high;
 };
 
-/* A view uses its store's nodes and has its own values. While COUNTING they are the values when the view was opened;
+/* A view uses its tally's nodes and has its own values. While COUNTING they are the values when the view was opened;
  * from its end on (STANDING) they are the increase since then. So clients do not affect each other, a profile can be
  * sent in pieces over a long time, and each stack is stored once. */
 struct view {
     enum state state;
     unsigned number; /* identifies the view among all that used its place */
-    struct store *of;
+    struct tally *of;
     struct ep_entry *entry; /* room for all entries of the tree */
     uint32_t *high;
     unsigned entries;   /* number of entries with a value */
-    struct store shown; /* copy of *of at the view's end, with the view's values */
+    struct tally shown; /* copy of *of at the view's end, with the view's values */
     uint32_t kinds;
     unsigned modules;
     uint32_t tag_strings[STRING_WORDS]; /* tag texts that existed at the view's end and are UTF-8 */
@@ -64,7 +64,7 @@ static struct {
     uint32_t passing_kinds;
     unsigned opened; /* number of views opened so far */
     struct ep_view_losses losses;
-    struct store total, passing;
+    struct tally total, passing;
     struct view view[VIEWS];
     atomic_uint unwanted[VIEWS]; /* numbers of the views that ep_view_close() has closed */
     /* The current question. The thread that advances `state` may write the other members. */
@@ -78,12 +78,12 @@ enum { IDLE, ASKED, TAKEN };
 
 /* ---- values from the collect thread ---- */
 
-static void store_clear(struct store *store)
+static void tally_clear(struct tally *tally)
 {
-    ep_tree_clear(&store->tree);
-    memset(store->high, 0, store->tree.entry_capacity * sizeof store->high[0]);
-    store->labels.count = 1;
-    store->labels.names = 0;
+    ep_tree_clear(&tally->tree);
+    memset(tally->high, 0, tally->tree.entry_capacity * sizeof tally->high[0]);
+    tally->labels.count = 1;
+    tally->labels.names = 0;
 }
 
 /* A new run of the profiler: old addresses and tags are invalid. */
@@ -92,8 +92,8 @@ static void views_reset(struct ep *ep)
     pull.run = ep->run;
     pull.since_ns = ep_port_uptime_ns();
     pull.passing_kinds = 0;
-    store_clear(&pull.total);
-    store_clear(&pull.passing);
+    tally_clear(&pull.total);
+    tally_clear(&pull.passing);
     for (unsigned i = 0; i < VIEWS; i++)
         pull.view[i].state = FREE;
 }
@@ -140,20 +140,20 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labe
     return found < 0 ? 0 : (unsigned)found;
 }
 
-static void store_add(struct ep *ep, struct store *store, unsigned node, enum ep_kind kind, unsigned context,
+static void tally_add(struct ep *ep, struct tally *tally, unsigned node, enum ep_kind kind, unsigned context,
                       uint32_t count, uint64_t value)
 {
-    struct ep_entry *entry = ep_tree_entry(&store->tree, stack_copy(&ep->collect->tree, node, &store->tree), kind,
-                                           context_of(ep, context, &store->labels));
+    struct ep_entry *entry = ep_tree_entry(&tally->tree, stack_copy(&ep->collect->tree, node, &tally->tree), kind,
+                                           context_of(ep, context, &tally->labels));
 
     if (!entry) {
-        entry = ep_tree_entry(&store->tree, store->tree.truncated, kind, 0);
+        entry = ep_tree_entry(&tally->tree, tally->tree.truncated, kind, 0);
         atomic_fetch_add(&pull.losses.truncated, 1);
     }
     uint32_t before = entry->count;
     entry->count += count;
     entry->value += value;
-    store->high[entry - store->tree.entry] += entry->count < before;
+    tally->high[entry - tally->tree.entry] += entry->count < before;
 }
 
 static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
@@ -173,7 +173,7 @@ static bool pull_value(struct ep *ep, unsigned node, enum ep_kind kind, unsigned
     if (pull.run != ep->run)
         views_reset(ep);
     if (is_offered(ep, node, kind))
-        store_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
+        tally_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
     return kind == EP_KIND_THREAD && ep_snapshot_for() == EP_SNAPSHOT_PULL;
 }
 
@@ -187,12 +187,12 @@ static void drain_pending(struct ep *ep, uint32_t kinds)
     ep_collect_drain(ep);
 }
 
-static unsigned views_of(const struct store *store)
+static unsigned views_of(const struct tally *tally)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < VIEWS; i++)
-        count += pull.view[i].state != FREE && pull.view[i].of == store;
+        count += pull.view[i].state != FREE && pull.view[i].of == tally;
     return count;
 }
 
@@ -210,7 +210,7 @@ static int passing_open(uint32_t kinds)
     const struct ep_tree *tree = &pull.passing.tree;
 
     if (views_of(&pull.passing) == 0)
-        store_clear(&pull.passing);
+        tally_clear(&pull.passing);
     /* Two simultaneous dumps would get parts of each other. */
     bool dumping = ep_snapshot_pending(EP_SNAPSHOT_PULL) || pull.passing_kinds & EP_KIND_BIT(EP_KIND_THREAD);
     return tree->nodes > tree->node_capacity / 4 * 3 || (kinds & EP_KIND_BIT(EP_KIND_THREAD) && dumping) ? -EBUSY : 0;
@@ -218,7 +218,7 @@ static int passing_open(uint32_t kinds)
 
 static int64_t view_open(struct ep *ep, const struct ep_view_question *question)
 {
-    struct store *of = question->kinds & PASSING ? &pull.passing : &pull.total;
+    struct tally *of = question->kinds & PASSING ? &pull.passing : &pull.total;
     unsigned number = 0;
 
     while (number < VIEWS && pull.view[number].state != FREE)
@@ -256,7 +256,7 @@ static void gauges_take(struct ep *ep)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
             const struct ep_entry *entry = &tree->entry[i - 1];
             if (GAUGES & EP_KIND_BIT(entry->kind))
-                store_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
+                tally_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
         }
 }
 
@@ -463,13 +463,13 @@ static void *carve(uint8_t **at, size_t size)
     return piece;
 }
 
-static void store_carve(struct store *store, uint8_t **at, size_t entries)
+static void tally_carve(struct tally *tally, uint8_t **at, size_t entries)
 {
     const size_t tree = entries / GROUP * GROUP_BYTES;
-    struct ep_labels *labels = &store->labels;
+    struct ep_labels *labels = &tally->labels;
 
-    ep_tree_init(&store->tree, carve(at, tree), tree);
-    store->high = carve(at, entries * sizeof store->high[0]);
+    ep_tree_init(&tally->tree, carve(at, tree), tree);
+    tally->high = carve(at, entries * sizeof tally->high[0]);
     labels->capacity = KEYS;
     labels->key = carve(at, KEYS * sizeof labels->key[0]);
     labels->name_capacity = EP_MAX_THREADS;
@@ -490,8 +490,8 @@ int ep_pull_open(void *memory, size_t size)
     entries = entries < most ? entries : most;
     pull.run = 0;
     atomic_store(&pull.state, IDLE);
-    store_carve(&pull.total, &at, entries);
-    store_carve(&pull.passing, &at, entries);
+    tally_carve(&pull.total, &at, entries);
+    tally_carve(&pull.passing, &at, entries);
     for (unsigned i = 0; i < VIEWS; i++)
         pull.view[i] = (struct view){.entry = carve(&at, entries * sizeof(struct ep_entry)),
                                      .high = carve(&at, entries * sizeof(uint32_t))};
