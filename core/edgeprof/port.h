@@ -193,6 +193,10 @@ int ep_port_threads_announced(void);
  * Context: collect. */
 void ep_port_stacks_find(void);
 
+/* Returns true if the word at this address can be read. It asks the system, so no access faults. False also where that
+ * cannot be told: stacks that are not a thread's own are cut then. Context: signal. */
+bool ep_port_readable(uintptr_t at);
+
 /* Calls fn for every thread of the process except edgeprof's own. Returns 0 or a negative errno value.
  * Context: collect. */
 int ep_port_threads_each(void (*fn)(uint32_t tid));

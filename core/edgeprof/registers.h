@@ -17,8 +17,9 @@ static inline uintptr_t ep_lr_of(uintptr_t lr)
 }
 
 /* The registers of an interrupted thread, and the bounds within which its stack may be read: [stack_start, stack_end)
- * and, when the thread has an alternate signal stack, [alt_start, alt_end). With bounds of 0 the stack is only the top
- * frame. Frames at or above stack_root only start the thread; 0: unknown. */
+ * and, when the thread has an alternate signal stack, [alt_start, alt_end). On any other stack, such as a
+ * coroutine's, the walk reads what ep_port_readable() permits. Frames at or above stack_root only start the thread; 0:
+ * unknown. */
 struct ep_registers {
     uintptr_t pc, sp, fp;
     uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */

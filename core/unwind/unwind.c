@@ -1,16 +1,29 @@
 /*
  * The walk from an interrupted frame to the root, one rule a frame.
  *
+ * A stack that is not the thread's own, such as a coroutine's, has no known bounds: the walk asks the system page by
+ * page, as far as frames reach.
+ *
  * Bounded by EP_MAX_DEPTH frames; each step moves the CFA towards the root and reads only whole, aligned words in
  * [sp, end of the stack), so a wrong register ends the walk and never faults. A frame is never invented: where no
  * rule leads on, the stack says that it was cut.
  */
 #include "core/unwind/noreturn.h"
 
+#include <edgeprof/port.h>
+
 #include <string.h>
 
 #define WORD         sizeof(uintptr_t)
 #define RECORD_WORDS 2
+/* What is asked for at once, at most a page of any system. */
+#define PAGE ((uintptr_t)4096)
+/* What compilers align functions to, so that few return addresses are looked up. */
+#define FUNCTION_ALIGN (sizeof(uintptr_t) == 8 ? 8u : 4u)
+/* Bytes of one frame on a foreign stack, at most. */
+#define FRAME_MOST ((uintptr_t)256 << 10)
+/* The registers in a signal frame are below. */
+#define SIGNAL_MOST ((uintptr_t)1280)
 
 static uintptr_t stack_end(const struct ep_registers *registers, uintptr_t sp)
 {
@@ -19,6 +32,29 @@ static uintptr_t stack_end(const struct ep_registers *registers, uintptr_t sp)
     if (sp - registers->alt_start < registers->alt_end - registers->alt_start)
         return registers->alt_end;
     return 0;
+}
+
+/* Finds the end of the stack that sp is on. */
+static void stack_enter(struct ep_walk *walk)
+{
+    uintptr_t sp = walk->frame.sp;
+
+    walk->end = stack_end(walk->registers, sp);
+    walk->foreign = walk->end == 0 && !walk->registers->moved && ep_port_readable(sp);
+    if (walk->foreign)
+        walk->end = (sp | (PAGE - 1)) + 1;
+}
+
+/* Moves the end of a foreign stack up to an address, if that far can be read. Returns true if the end moved. */
+static bool stack_extend(struct ep_walk *walk, uintptr_t to)
+{
+    uintptr_t before = walk->end;
+
+    if (!walk->foreign || to <= before || to - before > FRAME_MOST)
+        return false;
+    while (walk->end < to && ep_port_readable(walk->end))
+        walk->end += PAGE;
+    return walk->end != before;
 }
 
 static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
@@ -150,8 +186,30 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
                      : ep_fault_frame(&walk->frame, cfa + walk->registers->moved, walk->end + walk->registers->moved);
 
     walk->exact = true;
-    walk->end = found ? stack_end(walk->registers, walk->frame.sp) : 0;
+    walk->end = 0;
+    if (found)
+        stack_enter(walk);
     return walk->end != 0;
+}
+
+/* To the caller on a stack whose end may have to be moved first. */
+static bool step_far(struct ep_walk *walk, struct ep_rule rule)
+{
+    uintptr_t cfa;
+
+    if (step(walk, rule))
+        return true;
+    if (rule.kind == EP_RULE_FP_LOAD)
+        (void)stack_extend(walk, walk->frame.fp + (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD) + WORD);
+    return cfa_of(walk, rule, &cfa) && stack_extend(walk, cfa) && step(walk, rule);
+}
+
+static bool leave(struct ep_walk *walk, struct ep_rule rule)
+{
+    if (rule.kind != EP_RULE_SIGNAL && rule.kind != EP_RULE_FAULT)
+        return step_far(walk, rule);
+    (void)stack_extend(walk, walk->frame.sp + SIGNAL_MOST);
+    return step_interrupted(walk, rule);
 }
 
 /* A C library's code that starts a thread may say nothing of where it ends (musl's clone): above the thread's first own
@@ -159,6 +217,34 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
 static bool starts_thread(const struct ep_walk *walk)
 {
     return !walk->exact && ep_starts_thread(walk);
+}
+
+/* Who makes a coroutine may write the start of a function where its entry's return address is expected
+ * (makecontext()). After a call that never returns there may be one as well: a guess, unless the table says that there
+ * is no caller. */
+static bool begins_coroutine(struct ep_walk *walk)
+{
+    struct ep_stack unused = {0};
+    uintptr_t pc = ep_code_address(walk->frame.pc);
+
+    if (!walk->foreign || walk->exact || pc % FUNCTION_ALIGN)
+        return false;
+    const struct ep_module *module = ep_module_find(&walk->unwinder->modules, pc);
+    if (!module || ep_function_start(module, pc) != pc)
+        return false;
+    walk->guessed |= ep_rule_get(walk->unwinder, pc, false, &unused).kind != EP_RULE_ROOT;
+    return true;
+}
+
+/* Assembly that a coroutine's entry returns to, such as boost.context's, has no table that says so: a guess. */
+static bool starts_coroutine(struct ep_walk *walk, struct ep_rule rule)
+{
+    bool open = rule.kind == EP_RULE_STOP || rule.kind == EP_RULE_RESTART || rule.kind == EP_RULE_GUESS;
+
+    if (!walk->foreign || walk->exact || !open || !ep_module_find(&walk->unwinder->modules, walk->frame.pc - 1))
+        return false;
+    walk->guessed = true;
+    return true;
 }
 
 /* The outermost frame of a thread: by the table, by a chain's end, or, in a libc without tables, because it lies above
@@ -186,7 +272,8 @@ static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned 
 /* As far as cached rules lead. */
 static bool reaches_root(struct ep_walk *walk, struct ep_stack *stack)
 {
-    if (walk->sp_lost || !walk->end || walk->registers->moved || ep_unwind_cached(walk, stack) != EP_CACHED_ROOT)
+    if (walk->sp_lost || !walk->end || walk->foreign || walk->registers->moved ||
+        ep_unwind_cached(walk, stack) != EP_CACHED_ROOT)
         return false;
     finish(stack, walk, EP_FRAME_NONE);
     return true;
@@ -205,7 +292,7 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
 {
     for (;;) {
         if (walk->frame.pc == 0 && stack->depth > 0) {
-            finish(stack, walk, ep_is_outermost(walk, walk->frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
+            finish(stack, walk, walk->foreign || ep_is_outermost(walk, walk->frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (stack->depth == EP_MAX_DEPTH) {
@@ -216,19 +303,18 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
             finish(stack, walk, EP_FRAME_HIJACK);
             return;
         }
-        uintptr_t pc = walk->exact ? walk->frame.pc : walk->frame.pc - 1;
+        bool first = begins_coroutine(walk);
+        uintptr_t pc = walk->exact || first ? walk->frame.pc : walk->frame.pc - 1;
         struct ep_rule rule = ep_rule_get(walk->unwinder, pc, walk->exact, stack);
         atomic_store_explicit(&stack->pc[stack->depth++], walk->exact ? ep_code_address(pc) : pc, memory_order_relaxed);
         if (ep_noreturn_rule)
             rule = ep_noreturn_rule(walk, rule);
-        if (is_root(walk, rule)) {
+        if (first || is_root(walk, rule)) {
             finish(stack, walk, EP_FRAME_NONE);
             return;
         }
-        bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
-        bool went = walk->end && (interrupted ? step_interrupted(walk, rule) : step(walk, rule));
-        if (!went) {
-            finish(stack, walk, starts_thread(walk) ? EP_FRAME_NONE : EP_FRAME_CUT);
+        if (!walk->end || !leave(walk, rule)) {
+            finish(stack, walk, starts_thread(walk) || starts_coroutine(walk, rule) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
         if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
@@ -250,7 +336,7 @@ __attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct e
     walk.frame.fp = registers->fp;
     walk.frame.lr = registers->lr;
     walk.frame.base = registers->base;
-    walk.end = stack_end(registers, registers->sp);
+    stack_enter(&walk);
     walk.exact = registers->lr != EP_LR_CALLED;
     walk.guessed = walk.sp_lost = false;
     stack->depth = 0;

@@ -73,11 +73,14 @@ struct ep_walk {
     bool exact;    /* frame.pc is where execution stands, not a return address */
     bool guessed;
     bool sp_lost; /* frame.sp is only a lower bound */
+    bool foreign; /* the stack is not the thread's own, such as a coroutine's; end grows as far as it can be read */
 };
 
 /* Returns true if only the frames that start the thread fit between sp and the end of the stack. Context: signal. */
 static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
 {
+    if (walk->foreign)
+        return false;
     return walk->registers->stack_root ? sp >= walk->registers->stack_root : walk->end - sp <= EP_ROOT_NEAR;
 }
 
@@ -85,7 +88,7 @@ static inline bool ep_is_outermost(const struct ep_walk *walk, uintptr_t sp)
  * Context: signal. */
 static inline bool ep_starts_thread(const struct ep_walk *walk)
 {
-    return walk->registers->stack_root && walk->frame.sp >= walk->registers->stack_root;
+    return !walk->foreign && walk->registers->stack_root && walk->frame.sp >= walk->registers->stack_root;
 }
 
 /* Context: signal. */

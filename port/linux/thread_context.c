@@ -7,7 +7,7 @@
  *
  * A module that was there at the start, or found room later, has its variables at one offset from the thread pointer.
  * Those of any other are found by the thread's vector, as debuggers do. Memory that is not certain to be there is read
- * only if the kernel can read it: rt_sigprocmask() looks at it before it refuses the operation. Only the interrupted
+ * only if the kernel can read it (readable.c). Only the interrupted
  * thread writes its record, so what is read is whole, or not valid.
  *
  * A valid record counts instead of a span that the thread has by ep_span_set(): such a tracer detaches it where its
@@ -27,8 +27,7 @@
 #define RECORD_SPAN  16
 #define RECORD_VALID 24
 
-#define NO_OPERATION 255 /* of rt_sigprocmask() */
-#define PROBE        8u  /* bytes that it reads */
+#define PROBE 8u /* bytes that can_read() is for */
 
 /* Where the C library has the thread's vector, and its entries. */
 #ifdef __GLIBC__
@@ -286,20 +285,16 @@ int ep_port_context_symbol(const char *name)
 
 /* ---- in the handler ---- */
 
-/* Context: signal. */
-static bool is_readable(uintptr_t from)
+/* PROBE bytes. Context: signal. */
+static bool can_read(uintptr_t from)
 {
-    int kept = errno;
-    bool readable = syscall(SYS_rt_sigprocmask, NO_OPERATION, from, NULL, PROBE) != 0 && errno == EINVAL;
-
-    errno = kept;
-    return readable;
+    return ep_port_readable(from) && (from % PROBE == 0 || ep_port_readable(from + PROBE - 1));
 }
 
 /* size: at least PROBE, at most a page. */
 static bool copy(uintptr_t from, void *to, size_t size)
 {
-    if (!is_readable(from) || !is_readable(from + size - PROBE))
+    if (!can_read(from) || !can_read(from + size - PROBE))
         return false;
     memcpy(to, (const void *)from, size);
     return true;
@@ -307,7 +302,7 @@ static bool copy(uintptr_t from, void *to, size_t size)
 
 static bool word_read(uintptr_t from, uintptr_t *word)
 {
-    if (!is_readable(from))
+    if (!can_read(from))
         return false;
     *word = *(const uintptr_t *)from;
     return true;

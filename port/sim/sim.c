@@ -195,6 +195,12 @@ int ep_port_threads_scan(void)
 
 void ep_port_stacks_find(void) {}
 
+bool ep_port_readable(uintptr_t at)
+{
+    (void)at;
+    return false;
+}
+
 void ep_port_sampling_period(uint32_t period_ns)
 {
     if (ep_sim.sampling)

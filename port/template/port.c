@@ -194,6 +194,12 @@ int ep_port_threads_announced(void)
     return 0;
 }
 
+bool ep_port_readable(uintptr_t at)
+{
+    (void)at;
+    return false;
+}
+
 void ep_port_stacks_find(void)
 {
     /* !FIXME: find the stacks of threads that were sampled without bounds; nothing if all bounds are known. */
