@@ -117,7 +117,7 @@ bool ep_linux_still_blocks(uint32_t tid);
 uint64_t ep_linux_process_ns(void);
 /* Adds CPU time that a thread used while it had a timer (modulo 2^64: may be negative). Context: any thread. */
 void ep_linux_covered(uint64_t ns);
-/* If there was a thread without a timer: reports such threads' CPU time and forgets those that have ended.
+/* Reports the CPU time of threads without a timer and forgets those that have ended.
  * Context: collect, init. */
 void ep_linux_uncovered_tell(uint64_t process_ns);
 

@@ -1,4 +1,4 @@
-# The library as a shared object for LD_PRELOAD. It excludes thread_wrap.c, because preload.c interposes the function.
+# The library as a shared object for LD_PRELOAD. It excludes thread_wrap.c, because preload_threads.c interposes the function.
 PRELOAD_LIB := $(BUILD)/libedgeprof-preload.so
 
 # The same with hooks of malloc() and the like. A library of its own, so that nobody else pays for a call of each.

@@ -1,6 +1,6 @@
 /*
  * The profiler as a shared object for LD_PRELOAD, for programs built without edgeprof. It starts before main() if
- * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, stops when the program exits, and interposes pthread_create().
+ * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, and stops when the program exits.
  *
  * A killed program loses its last interval, or its first seconds while threads are parked. Forked children without
  * exec profile themselves (preload_fork.c). Other children inherit the environment and are profiled too; EDGEPROF_ONLY
@@ -8,9 +8,9 @@
  * program runs unprofiled.
  */
 #include "filter.h"
+#include "linux.h"
 #include "preload.h"
 #include "preload_lines.h"
-#include "thread_start.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -200,8 +200,7 @@ void ep_preload_filter_end(void)
     started = 0;
 }
 
-/* True where edgeprof may make no system call: it was not meant, or has ended, because of a filter. */
-static bool is_out(void)
+bool ep_preload_is_out(void)
 {
     return !ep_preload_chosen() || ep_linux_filter_met() || ep_linux_filter_is_here();
 }
@@ -210,7 +209,7 @@ __attribute__((destructor)) static void preload_end(void)
 {
     struct ep_stats stats;
 
-    if (is_out())
+    if (ep_preload_is_out())
         return;
     ep_preload_fork_end();
     int stopped = stop_all();
@@ -231,7 +230,7 @@ static void exit_early(int status, const char *name)
     void (*next)(int) __attribute__((noreturn));
     void *symbol = dlsym(RTLD_NEXT, name);
 
-    if (!is_out() && (ep_preload_fork_started() || (started && getpid() == started)))
+    if (!ep_preload_is_out() && (ep_preload_fork_started() || (started && getpid() == started)))
         preload_end();
     memcpy(&next, &symbol, sizeof next);
     next(status);
@@ -247,32 +246,4 @@ __attribute__((visibility("default"), noreturn)) void _Exit(int status)
 {
     exit_early(status, "_Exit");
     __builtin_unreachable();
-}
-
-__attribute__((visibility("default"), noreturn)) void pthread_exit(void *value)
-{
-    void (*next)(void *) __attribute__((noreturn));
-    void *symbol = dlsym(RTLD_NEXT, "pthread_exit");
-
-    ep_linux_thread_exits();
-    memcpy(&next, &symbol, sizeof next);
-    next(value);
-}
-
-__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                                                          void *(*fn)(void *), void *argument)
-{
-    static _Atomic(ep_linux_create *) next;
-    ep_linux_create *create = atomic_load(&next);
-
-    if (!create) {
-        void *symbol = dlsym(RTLD_NEXT, "pthread_create");
-        memcpy(&create, &symbol, sizeof create);
-        atomic_store(&next, create);
-    }
-    if (is_out())
-        return create(thread, attributes, fn, argument);
-    if (!ep_linux_is_own_start(fn))
-        ep_preload_fork_hasten();
-    return ep_linux_thread_create(create, thread, attributes, fn, argument);
 }

@@ -15,6 +15,10 @@
  * C library directly. Context: any thread. */
 bool ep_preload_chosen(void);
 
+/* True where edgeprof may make no system call: the process is not chosen, or profiling has ended because of a filter.
+ * Context: any thread. */
+bool ep_preload_is_out(void);
+
 /* True if the program or one of its libraries has a sanitizer's runtime. Context: init. */
 bool ep_preload_sanitized(void);
 

@@ -1,6 +1,6 @@
 /*
- * Threads that announce themselves: pthread_create(), redirected by the linker (-Wl,--wrap=pthread_create
- * -Wl,-u,__wrap_pthread_create) or interposed by the preload library.
+ * Threads that announce themselves: pthread_create() and thrd_create(), redirected by the linker (link.opt) or
+ * interposed by the preload library.
  *
  * The new thread runs `thread_entry`. It notes its stack bounds, arms the thread and calls the program's start routine.
  * A thread-specific key's destructor settles its CPU time at the end, also after pthread_exit() or cancellation. A
@@ -21,7 +21,10 @@
 
 struct start {
     atomic_uint used;
-    void *(*fn)(void *);
+    union {
+        void *(*fn)(void *);
+        int (*fn_c11)(void *);
+    };
     void *argument;
     uintptr_t stack_start; /* 0: unknown, use stack_size */
     size_t stack_size;
@@ -110,46 +113,111 @@ static void stack_of(const pthread_attr_t *attributes, struct start *start)
     }
 }
 
-static void *thread_entry(void *argument)
+/* base: the start routine's frame. */
+static void thread_begins(struct start *start, const void *base)
 {
-    struct start *start = argument;
-    void *(*fn)(void *) = start->fn;
-    void *fn_argument = start->argument;
-    struct ep_linux_bounds bounds =
-        ep_linux_stack_bounds(start->stack_start, start->stack_size, (uintptr_t)__builtin_frame_address(0));
+    struct ep_linux_bounds bounds = ep_linux_stack_bounds(start->stack_start, start->stack_size, (uintptr_t)base);
 
     ep_linux_signals_born();
     atomic_store(&start->used, 0);
     if (end_key_made)
         (void)pthread_setspecific(end_key, starts);
     ep_linux_thread_begins(bounds);
+}
+
+static void *thread_entry(void *argument)
+{
+    struct start *start = argument;
+    void *(*fn)(void *) = start->fn;
+    void *fn_argument = start->argument;
+
+    thread_begins(start, __builtin_frame_address(0));
     return fn(fn_argument);
+}
+
+static int thread_entry_c11(void *argument)
+{
+    struct start *start = argument;
+    int (*fn)(void *) = start->fn_c11;
+    void *fn_argument = start->argument;
+
+    thread_begins(start, __builtin_frame_address(0));
+    return fn(fn_argument);
+}
+
+void ep_linux_thread_adopt(void)
+{
+    const int signal = ep_linux_signal();
+
+    (void)pthread_once(&once, prepare_once);
+    if (signal)
+        (void)ep_linux_mask_raw(SIG_UNBLOCK, UINT64_C(1) << (signal - 1));
+    if (end_key_made && pthread_setspecific(end_key, starts) == 0)
+        (void)atomic_fetch_add(&more_than_one, 1);
+    ep_linux_thread_begins(ep_linux_stack_bounds(0, default_stack, (uintptr_t)__builtin_frame_address(0)));
+}
+
+/* NULL: the thread starts unannounced. */
+static struct start *announce(const pthread_attr_t *attributes, bool is_own)
+{
+    (void)pthread_once(&once, prepare_once);
+    const bool apart = is_own || ep_linux_here_is_own() || ep_linux_filter_met();
+    struct start *start = apart ? NULL : start_take();
+
+    if (!apart)
+        ep_threads_needed();
+    if (!start)
+        return NULL;
+    atomic_store_explicit(&announced, 1, memory_order_relaxed);
+    (void)atomic_fetch_add(&more_than_one, 1);
+    stack_of(attributes, start);
+    return start;
+}
+
+/* The new thread inherits this mask for its first instructions: it must include what this thread believes to be
+ * blocked. Returns the signals to unblock afterwards. */
+static uint64_t mask_lend(void)
+{
+    uint64_t believed = ep_linux_believed();
+
+    return believed ? believed & ~ep_linux_mask_raw(SIG_BLOCK, believed) : 0;
+}
+
+static void created(struct start *start, uint64_t lent, bool failed)
+{
+    if (lent)
+        (void)ep_linux_mask_raw(SIG_UNBLOCK, lent);
+    if (!failed)
+        return;
+    (void)atomic_fetch_sub(&more_than_one, 1);
+    atomic_store(&start->used, 0);
 }
 
 int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pthread_attr_t *attributes,
                            void *(*fn)(void *), void *argument)
 {
-    (void)pthread_once(&once, prepare_once);
-    const bool apart = ep_linux_is_own_start(fn) || ep_linux_here_is_own() || ep_linux_filter_met();
-    struct start *start = apart ? NULL : start_take();
+    struct start *start = announce(attributes, ep_linux_is_own_start(fn));
+
     if (!start)
         return create(thread, attributes, fn, argument);
-
-    atomic_store_explicit(&announced, 1, memory_order_relaxed);
-    (void)atomic_fetch_add(&more_than_one, 1);
-    ep_threads_needed();
     start->fn = fn;
     start->argument = argument;
-    stack_of(attributes, start);
-    /* The new thread inherits this mask for its first instructions: it must include what this thread believes to be
-     * blocked. */
-    uint64_t believed = ep_linux_believed(), blocked = believed ? ep_linux_mask_raw(SIG_BLOCK, believed) : 0;
+    uint64_t lent = mask_lend();
     int error = create(thread, attributes, thread_entry, start);
-    if (believed)
-        (void)ep_linux_mask_raw(SIG_UNBLOCK, believed & ~blocked);
-    if (error) {
-        (void)atomic_fetch_sub(&more_than_one, 1);
-        atomic_store(&start->used, 0);
-    }
+    created(start, lent, error != 0);
     return error;
+}
+
+int ep_linux_thread_create_c11(ep_linux_create_c11 *create, thrd_t *thread, thrd_start_t fn, void *argument)
+{
+    struct start *start = announce(NULL, false);
+
+    if (!start)
+        return create(thread, fn, argument);
+    start->fn_c11 = fn;
+    start->argument = argument;
+    uint64_t lent = mask_lend();
+    int result = create(thread, thread_entry_c11, start);
+    created(start, lent, result != thrd_success);
+    return result;
 }

@@ -5,6 +5,7 @@
 #define EP_LINUX_THREAD_START_H
 
 #include <pthread.h>
+#include <threads.h>
 
 #include "linux.h"
 
@@ -14,8 +15,17 @@ typedef int ep_linux_create(pthread_t *thread, const pthread_attr_t *attributes,
 int ep_linux_thread_create(ep_linux_create *create, pthread_t *thread, const pthread_attr_t *attributes,
                            void *(*fn)(void *), void *argument);
 
-/* To be called before pthread_exit(). Makes the process end with the program's last thread even if this is the main
- * thread, as without edgeprof. Context: any thread. */
+typedef int ep_linux_create_c11(thrd_t *thread, thrd_start_t fn, void *argument);
+
+/* thrd_create(); `create` is the real one. Context: any thread. */
+int ep_linux_thread_create_c11(ep_linux_create_c11 *create, thrd_t *thread, thrd_start_t fn, void *argument);
+
+/* Announces the calling thread, which the C library made for a notification (SIGEV_THREAD). Such a thread blocks all
+ * signals; edgeprof's own is unblocked. Context: any thread. */
+void ep_linux_thread_adopt(void);
+
+/* To be called before pthread_exit() and thrd_exit(). Makes the process end with the program's last thread even if this
+ * is the main thread, as without edgeprof. Context: any thread. */
 void ep_linux_thread_exits(void);
 /* For a forked child, which has one thread. Context: init. */
 void ep_linux_threads_forked(void);

@@ -1,6 +1,6 @@
 /*
  * Threads without a timer: their number and their CPU time. Causes are RLIMIT_SIGPENDING, a full thread table, a filter
- * of system calls, and a blocked signal. sampler.c decides which threads have a timer.
+ * of system calls, a blocked signal, and a life between two scans. sampler.c decides which threads have a timer.
  *
  *   ep_linux_uncovered_begin   at start: begins accounting
  *   ep_linux_uncovered         reports a thread: counts a new one, else returns its CPU time since the last scan
@@ -18,6 +18,8 @@
 
 /* Flag in ep_linux_watched.used: the thread blocks our signal. */
 #define BLOCKS 1u
+/* Without a known thread that has no timer, less than this may be the error of reading clocks one after another. */
+#define LEAST_NS 10000000
 
 static struct {
     struct ep_linux_watched *watched;
@@ -94,7 +96,8 @@ void ep_linux_uncovered_tell(uint64_t process_ns)
 {
     uint64_t rest = process_ns - atomic_load(&account.accounted_ns);
 
-    if (!atomic_load(&account.any))
+    /* Threads that start and end between two scans are in no table. */
+    if (!atomic_load(&account.any) && (int64_t)rest < LEAST_NS)
         return;
     ep_linux_covered(rest);
     ep_thread_residual(0, (int64_t)rest);

@@ -52,7 +52,10 @@ static void report_no_profile(const struct et_run_command *run)
     const char *kind = options->wanted.query.kind;
     bool memory = kind && (strcmp(kind, "live") == 0 || strcmp(kind, "alloc") == 0);
     if (run->target == ET_TARGET_FINE) {
-        et_error("run: %s sent no profile; it used almost no CPU time, or was ended by a signal%s%s", run->command[0],
+        char used[32];
+        et_value_text(run->used_ns, "nanoseconds", used);
+        et_error("run: %s sent no %s profile; it used %s of CPU time, and it may have been ended by a signal%s%s",
+                 run->command[0], kind ? kind : ET_CPU, used,
                  options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "",
                  memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "");
     }

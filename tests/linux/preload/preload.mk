@@ -1,7 +1,7 @@
 # Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
 
 PRELOAD_DIR   := $(BUILD)/tests/linux/preload
-PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist)
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads)
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
@@ -36,6 +36,7 @@ test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
 	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets
 	@tests/linux/preload/ends.py $(BUILD)/edgeprof $(PRELOAD_DIR)/main_exits
+	@tests/linux/preload/threads.py $(BUILD)/edgeprof $(PRELOAD_DIR)/threads
 # Real programs, against a library that counts exactly, with $(1) seeds.
 memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
 MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof

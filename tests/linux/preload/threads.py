@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""CPU time of threads that pthread_create() did not start, under `edgeprof run`: of those whose start is seen, by function; of others, in
+the sum. Levels high and low.
+
+usage: threads.py EDGEPROF PROGRAM"""
+import re
+import subprocess
+import sys
+
+edgeprof, program = sys.argv[1:3]
+UNIT = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+BY_FUNCTION = {"c11": 90, "timer": 80, "names": 80, "queue": 80, "clone": 80}
+
+
+def fail(text):
+    sys.exit(f"threads.py: {text}")
+
+
+def percent(name, text):
+    found = re.search(rf"^ *[\d.]+% +\S+ +([\d.]+)% +\S+ +{re.escape(name)}", text, re.M)
+    return float(found[1]) if found else 0.0
+
+
+def check(how, level):
+    done = subprocess.run([edgeprof, "run", "--level", level, "--kind", "cpu", "-n", "50", "--", program, how], capture_output=True, text=True, timeout=60)
+    used = re.search(r"^used (\d+)$", done.stdout, re.M)
+    total = re.search(r" cpu: ([\d.]+)(ns|us|ms|s) in ", done.stdout)
+    if done.returncode or not used or not total:
+        fail(f"{how}, {level}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    part = 100 * float(total[1]) * UNIT[total[2]] / int(used[1])
+    hot, short = percent("thread_hot", done.stdout), percent("[short processes]", done.stdout)
+    if not 97 <= part <= 103 or short > 3:
+        fail(f"{how}, {level}: {part:.1f} % of the CPU time, {short} % of it [short processes]\n{done.stdout}")
+    if hot < BY_FUNCTION.get(how, 0):
+        fail(f"{how}, {level}: thread_hot has {hot} %\n{done.stdout}{done.stderr}")
+    print(f"  {how}, {level}: {part:.1f} % of the CPU time, {hot:.1f} % by function")
+
+
+for way in (*BY_FUNCTION, "raw"):
+    check(way, "high")
+check("c11", "low")
