@@ -239,12 +239,15 @@ struct ep_live_table {
     /* The exact figures of the runtime in bytes, to which the estimate is scaled; both NULL: it has none. They must not
      * block. */
     uint64_t (*allocated)(void); /* allocated by all threads so far; called in ep_start() */
-    uint64_t (*in_use)(void);    /* in use after the last collection, 0: not known; the collect thread calls it */
+    /* By place: the part of the object that is in use, of EP_LIVE_WHOLE; NULL: all of each. */
+    const EP_ATOMIC(unsigned) * left;
+    uint64_t (*in_use)(void); /* in use after the last collection, 0: not known; the collect thread calls it */
 };
 
 /* A runtime's objects and native memory have tables of their own. */
 #define EP_LIVE_TABLES      2u
 #define EP_LIVE_PLACES_MOST (1u << 20)
+#define EP_LIVE_WHOLE       65536u
 
 /* Registers a table, before ep_start(). What it points to must stay valid for ever. Returns its number, -EINVAL, or
  * -ENOSPC: there are EP_LIVE_TABLES already. Context: init. */

@@ -7,7 +7,7 @@ MEMORY_LIB  := $(BUILD)/libedgeprof-memory.so
 preload: $(PRELOAD_LIB) $(MEMORY_LIB)  ## the profiler as preload libraries, for programs built without it
 .PHONY: preload
 
-MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_next.o
+MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_next.o $(SO_DIR)/port/linux/preload_new.o
 PRELOAD_OBJ := $(filter-out $(MEMORY_OBJ),$(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c)))
 
 $(PRELOAD_LIB): $(PRELOAD_OBJ) $(SO_LIB)

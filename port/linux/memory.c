@@ -15,7 +15,11 @@
  */
 #include "memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "linux.h"
 
@@ -133,6 +137,62 @@ void ep_memory_forget(const void *block)
 bool ep_memory_counts(int protection, int flags)
 {
     return (protection & PROT_WRITE) && (flags & MAP_ANONYMOUS) && !(flags & (MAP_NORESERVE | MAP_STACK));
+}
+
+/* "start-end access offset device inode ...": writable, and of no file. */
+static bool line_counts(const char *line)
+{
+    const char *access = strchr(line, ' ');
+    const char *at = access;
+
+    for (unsigned field = 1; at && field < 4; field++)
+        at = strchr(at + 1, ' ');
+    return at && access[2] == 'w' && at[1] == '0' && at[2] == ' ';
+}
+
+static uintptr_t hex(const char *text)
+{
+    uintptr_t value = 0;
+
+    for (; (*text >= '0' && *text <= '9') || (*text >= 'a' && *text <= 'f'); text++)
+        value = value << 4 | ep_linux_hex_digit(*text);
+    return value;
+}
+
+/* The line of /proc/self/maps with this address, which the kernel writes as a whole. */
+static bool mapping_found(uintptr_t address)
+{
+    char text[512];
+    size_t have = 0;
+    bool counts = false;
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+    for (ssize_t got; file >= 0 && !counts && (got = read(file, text + have, sizeof text - 1 - have)) > 0;) {
+        have += (size_t)got;
+        text[have] = 0;
+        char *line = text, *end;
+        for (; !counts && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            const char *to = strchr(line, '-');
+            counts = to && hex(line) <= address && address < hex(to + 1) && line_counts(line);
+        }
+        have -= (size_t)(line - text);
+        have = have < sizeof text - 1 ? have : 0; /* a longer path: the rest of its line is no line */
+        memmove(text, line, have);
+    }
+    if (file >= 0)
+        (void)close(file);
+    return counts;
+}
+
+bool ep_memory_mapping_counts(const void *start, size_t size)
+{
+    const int kept = errno;
+
+    if (size < ep_memory_mine.left || !memory_is_wanted())
+        return false;
+    const bool counts = mapping_found((uintptr_t)start);
+    errno = kept;
+    return counts;
 }
 
 /* Absent if the program has the library linked in: then all of it is measured. */

@@ -66,7 +66,14 @@ void ep_memory_record_mapping(const void *start, size_t size, uint64_t stands_fo
 /* The block is about to be freed. Context: any thread. */
 void ep_memory_forget(const void *block);
 
+/* True if the function is in the library whose malloc() is the program's. Only in the preload library.
+ * Context: any thread. */
+bool ep_memory_is_of_allocator(const void *function);
+
 /* False: address space that takes no memory yet, or that files have. Context: any thread. */
 bool ep_memory_counts(int protection, int flags);
+/* The same for a mapping whose beginning was not seen, if `size` bytes may become a sample; else false.
+ * Context: any thread. */
+bool ep_memory_mapping_counts(const void *start, size_t size);
 
 #endif

@@ -13,9 +13,6 @@
  */
 #include "memory_blocks.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include <edgeprof/hooks.h>
 
 #define PLACES     4096u
@@ -25,16 +22,21 @@
 #define SEARCHED   (2 * BUCKET)
 #define SEEN_MOST  250u
 #define PAGE       4096u /* or more: every page's address is a multiple */
-#define LOOKUPS    512u  /* cost as much as a look at all entries */
+#define WIDE       512u  /* pages: an allocator gives up so many with blocks in them */
 
 _Static_assert(PLACES == 1u << PLACE_BITS, "an entry has the place in its lowest bits");
 _Static_assert(BUCKETS << 5 == 1u << EP_BLOCKS_HASH_BITS, "the bucket is the hash without its lowest bits");
 
+void (*ep_blocks_added)(void);
 atomic_uchar ep_blocks_seen[1u << EP_BLOCKS_HASH_BITS];
 /* The lower bits of an address, without what the processor ignores, and its place. 0: free. */
 static _Alignas(64) _Atomic uint64_t index_of[BUCKETS * BUCKET];
 static atomic_uintptr_t held[PLACES];
-static atomic_uint pages[PLACES]; /* of a mapping; 0: a block of an allocator */
+/* Of a mapping: pages from its first to its last address, those that are still mapped, and those that it had at first.
+ * 0: a block of an allocator. */
+static atomic_uint pages[PLACES], mapped_pages[PLACES], first_pages[PLACES];
+static atomic_uint left[PLACES]; /* struct ep_live_table.left */
+static atomic_uint mappings;     /* that have been followed so far */
 static struct ep_live_place place[PLACES];
 
 static uint64_t entry_of(const void *block, uint32_t token)
@@ -108,6 +110,16 @@ void ep_blocks_restore(const void *block, uint32_t token)
         ep_blocks_gone(block, token);
 }
 
+static void pages_set(uint32_t token, unsigned count)
+{
+    atomic_store_explicit(&mapped_pages[token - 1], count, memory_order_relaxed);
+    atomic_store_explicit(&first_pages[token - 1], count, memory_order_relaxed);
+    atomic_store_explicit(&left[token - 1], EP_LIVE_WHOLE, memory_order_relaxed);
+    atomic_store_explicit(&pages[token - 1], count, memory_order_relaxed);
+    if (count)
+        (void)atomic_fetch_add_explicit(&mappings, 1, memory_order_relaxed);
+}
+
 bool ep_blocks_add(const void *block, size_t mapped, uint32_t token)
 {
     uint32_t old = ep_blocks_may_have(block) ? ep_blocks_remove(block) : 0;
@@ -115,58 +127,83 @@ bool ep_blocks_add(const void *block, size_t mapped, uint32_t token)
 
     if (old && old != token)
         ep_blocks_gone(block, old);
+    if (ep_blocks_added)
+        ep_blocks_added();
     if (before)
         entry_drop((const void *)~before, token);
-    atomic_store_explicit(&pages[token - 1], (unsigned)(mapped / PAGE), memory_order_relaxed);
+    pages_set(token, (unsigned)((mapped + PAGE - 1) / PAGE));
     if (entry_put(block, token))
         return true;
     ep_blocks_gone(block, token);
     return false;
 }
 
-/* False also if what was there was unmapped before: that a mapping's end is unmapped is not noticed. */
-static bool is_mapped(uintptr_t page)
+/* Takes pages off a mapping. False: none is left. */
+static bool pages_less(uint32_t token, unsigned less)
 {
-    unsigned char resident;
-    const int kept = errno;
-    const bool mapped = mincore((void *)page, 1, &resident) == 0;
+    unsigned count = atomic_load_explicit(&mapped_pages[token - 1], memory_order_relaxed);
+    const unsigned first = atomic_load_explicit(&first_pages[token - 1], memory_order_relaxed);
 
-    errno = kept;
-    return mapped;
+    if (less >= count || !first)
+        return false;
+    count -= less;
+    atomic_store_explicit(&mapped_pages[token - 1], count, memory_order_relaxed);
+    atomic_store_explicit(&left[token - 1], (unsigned)((uint64_t)count * EP_LIVE_WHOLE / first), memory_order_relaxed);
+    return true;
 }
 
-/* The mapping at `block` is unmapped up to `end`. */
-static void unmap_one(const void *block, uintptr_t end)
+/* The first `cut` pages are unmapped: the rest has another address. */
+static void cut_front(const void *block, uint32_t token, unsigned cut, unsigned count)
 {
-    uint32_t token = ep_blocks_may_have(block) ? ep_blocks_remove(block) : 0;
+    const void *rest = (const char *)block + (size_t)cut * PAGE;
+    uintptr_t expected = ~(uintptr_t)block;
 
-    if (!token)
+    if (ep_blocks_remove(block) != token)
         return;
-    unsigned count = atomic_load_explicit(&pages[token - 1], memory_order_relaxed);
-    unsigned cut = (unsigned)((end - (uintptr_t)block + PAGE - 1) / PAGE);
-    uintptr_t expected = ~(uintptr_t)block, rest = (uintptr_t)block + (uintptr_t)cut * PAGE;
-
-    if (count <= cut || !is_mapped(rest))
+    if (cut >= count || !pages_less(token, cut)) {
         ep_blocks_gone(block, token);
-    else if (atomic_compare_exchange_strong(&held[token - 1], &expected, ~rest)) {
+    } else if (atomic_compare_exchange_strong(&held[token - 1], &expected, ~(uintptr_t)rest)) {
         atomic_store_explicit(&pages[token - 1], count - cut, memory_order_relaxed);
-        ep_blocks_restore((const void *)rest, token);
+        ep_blocks_restore(rest, token);
     }
+}
+
+static void cut_behind(const void *block, uint32_t token, unsigned from, unsigned to)
+{
+    const unsigned count = atomic_load_explicit(&pages[token - 1], memory_order_relaxed);
+
+    if (to >= count) {
+        to = count;
+        atomic_store_explicit(&pages[token - 1], from, memory_order_relaxed);
+    }
+    if (!pages_less(token, to - from) && ep_blocks_remove(block) == token)
+        ep_blocks_gone(block, token);
+}
+
+/* An address range is unmapped that begins in the mapping, or in front of it. */
+static void unmap_one(uint32_t token, unsigned count, uintptr_t first, uintptr_t end)
+{
+    const uintptr_t word = atomic_load_explicit(&held[token - 1], memory_order_relaxed), start = ~word;
+
+    if (!word || end <= start || first >= start + (count ? (uintptr_t)count * PAGE : 1))
+        return;
+    const unsigned to = (unsigned)((end - start + PAGE - 1) / PAGE);
+    if (first <= start)
+        cut_front((const void *)start, token, to, count);
+    else
+        cut_behind((const void *)start, token, (unsigned)((first - start) / PAGE), to);
 }
 
 void ep_blocks_unmapped(const void *start, size_t size)
 {
     const uintptr_t first = (uintptr_t)start, end = first + size;
 
-    if (size / PAGE <= LOOKUPS) {
-        for (uintptr_t at = first; at < end; at += PAGE)
-            unmap_one((const void *)at, end);
+    if (size / PAGE <= WIDE && atomic_load_explicit(&mappings, memory_order_relaxed) == 0)
         return;
-    }
-    for (unsigned i = 0; i < BUCKETS * BUCKET; i++) {
-        uintptr_t at = (uintptr_t)(atomic_load_explicit(&index_of[i], memory_order_relaxed) >> PLACE_BITS);
-        if (at >= first && at < end)
-            unmap_one((const void *)at, end);
+    for (unsigned i = 0; i < PLACES; i++) {
+        const unsigned count = atomic_load_explicit(&pages[i], memory_order_relaxed);
+        if (count || size / PAGE > WIDE)
+            unmap_one(i + 1, count, first, end);
     }
 }
 
@@ -178,7 +215,8 @@ void ep_blocks_mark(const void *block)
 int ep_blocks_attach(void)
 {
     static const atomic_uint collections; /* there are none, so each block counts at once */
-    static const struct ep_live_table table = {.place = place, .places = PLACES, .collections = &collections};
+    static const struct ep_live_table table = {
+        .place = place, .places = PLACES, .collections = &collections, .left = left};
 
     for (unsigned i = 0; i < PLACES; i++)
         place[i].object = &held[i];

@@ -48,8 +48,11 @@ void ep_blocks_gone(const void *block, uint32_t token);
 /* The block is still in use: realloc() failed. Context: any thread. */
 void ep_blocks_restore(const void *block, uint32_t token);
 
-/* These addresses are not mapped any more. A mapping that goes on behind them stays, with the rest of its addresses;
- * else it is gone when its first address is. Context: any thread. */
+/* Called after ep_blocks_add(); NULL: nothing to do. Context: any thread. */
+extern void (*ep_blocks_added)(void);
+
+/* These addresses are not mapped any more. A mapping of which a part is left keeps that part of its weight. While
+ * mappings are followed this looks at all places. Context: any thread. */
 void ep_blocks_unmapped(const void *start, size_t size);
 
 /* Makes ep_blocks_may_have() true for the block for ever. Context: any thread. */

@@ -142,15 +142,19 @@ HOOK(int, munmap, (void *start, size_t size))
     return NEXT(munmap)(start, size);
 }
 
-/* As realloc(), but only for a mapping that is followed: the kind of other mappings is unknown. */
-static __attribute__((noinline)) uint64_t moved(void *old, uint32_t token, void *start, size_t size)
+/* As realloc(). */
+static __attribute__((noinline)) uint64_t moved(void *old, size_t old_size, uint32_t token, void *start, size_t size)
 {
     if (start == MAP_FAILED) {
-        ep_blocks_restore(old, token);
+        if (token)
+            ep_blocks_restore(old, token);
         return 0;
     }
-    ep_blocks_gone(old, token);
-    return ep_memory_is_sampled(size);
+    if (token)
+        ep_blocks_gone(old, token);
+    else if (start != old)
+        ep_blocks_unmapped(old, old_size);
+    return token || ep_memory_mapping_counts(start, size) ? ep_memory_is_sampled(size) : 0;
 }
 
 HOOK(void *, mremap, (void *old, size_t old_size, size_t size, int flags, ...))
@@ -164,7 +168,7 @@ HOOK(void *, mremap, (void *old, size_t old_size, size_t size, int flags, ...))
     void *start = NEXT(mremap)(old, old_size, size, flags, wanted);
     if (start != MAP_FAILED && flags & MREMAP_FIXED)
         ep_blocks_unmapped(start, size);
-    uint64_t stands_for = token ? moved(old, token, start, size) : 0;
+    uint64_t stands_for = moved(old, old_size, token, start, size);
     if (stands_for)
         ep_memory_record_mapping(start, size, stands_for);
     return start;

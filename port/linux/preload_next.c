@@ -287,4 +287,80 @@ static bool is_inside(uintptr_t caller)
     return caller >= allocator_start && caller < allocator_end;
 }
 
+/* ---- blocks that a function frees that is not hooked, as of a library that was opened with RTLD_DEEPBIND ----
+ *
+ * An allocator that returns the address of a followed block has proved that the block was freed. After a sample the
+ * next new blocks are looked up; once one is such an address, all of them. */
+
+#define CHECKS 16
+
+static struct {
+    void *(*_Atomic malloc)(size_t);
+    void *(*_Atomic calloc)(size_t, size_t);
+    void *(*_Atomic realloc)(void *, size_t);
+} bare;
+static atomic_int checks;
+static atomic_bool checks_all;
+
+static void checks_end(void)
+{
+    atomic_store_explicit(&next.malloc, bare.malloc, memory_order_relaxed);
+    atomic_store_explicit(&next.calloc, bare.calloc, memory_order_relaxed);
+    atomic_store_explicit(&next.realloc, bare.realloc, memory_order_relaxed);
+}
+
+static void *check(void *block)
+{
+    if (block && ep_blocks_may_have(block) && !in_arena(block)) {
+        uint32_t token = ep_blocks_remove(block);
+        if (token) {
+            ep_blocks_gone(block, token);
+            atomic_store_explicit(&checks_all, true, memory_order_relaxed);
+        }
+    }
+    if (!atomic_load_explicit(&checks_all, memory_order_relaxed) && atomic_fetch_sub(&checks, 1) == 0)
+        checks_end();
+    return block;
+}
+
+static void *checked_malloc(size_t size)
+{
+    return check(bare.malloc(size));
+}
+
+static void *checked_calloc(size_t count, size_t size)
+{
+    return check(bare.calloc(count, size));
+}
+
+static void *checked_realloc(void *old, size_t size)
+{
+    return check(bare.realloc(old, size));
+}
+
+static void checks_begin(void)
+{
+    atomic_store(&checks, CHECKS);
+    atomic_store_explicit(&next.malloc, checked_malloc, memory_order_release);
+    atomic_store_explicit(&next.calloc, checked_calloc, memory_order_release);
+    atomic_store_explicit(&next.realloc, checked_realloc, memory_order_release);
+}
+
+/* Before there is a second thread. */
+__attribute__((constructor(101))) static void checks_prepare(void)
+{
+    if (!next_found())
+        return;
+    bare.realloc = NEXT(realloc);
+    bare.calloc = NEXT(calloc);
+    bare.malloc = NEXT(malloc);
+    ep_blocks_added = checks_begin;
+}
+
+bool ep_memory_is_of_allocator(const void *function)
+{
+    (void)next_found();
+    return is_inside((uintptr_t)function);
+}
+
 #include "memory_hooks.h"

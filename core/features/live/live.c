@@ -18,14 +18,14 @@
 
 #define PROBES  64u
 #define LONGEST (UINT64_MAX >> 2)
-#define WHOLE   65536u /* parts of a weight */
-#define MOST    16u    /* weights are corrected by this factor at most, up or down */
+#define WHOLE   EP_LIVE_WHOLE /* parts of a weight */
+#define MOST    16u           /* weights are corrected by this factor at most, up or down */
 
 enum { FREE, TAKEN, HELD };
 
 struct table {
     struct ep_live_place *place;
-    const atomic_uint *collections;
+    const atomic_uint *collections, *left;
     atomic_uint places, next, taken;
     unsigned held;   /* HELD places as counted by collect; hooks may have reused some */
     uint64_t period; /* length of a stratum; 1: every object is followed */
@@ -336,7 +336,10 @@ static void charge_places(struct ep *ep, struct table *live, uint64_t sum[2])
         if (is_new(place, collections))
             continue;
         uint32_t count = (uint32_t)scaled(place->count < UINT32_MAX / MOST ? place->count : UINT32_MAX / MOST, share);
+        const atomic_uint *left = live->left ? &live->left[place - live->place] : NULL;
         uint64_t value = scaled(place->value, share);
+        if (left)
+            value = scaled(value, atomic_load_explicit(left, memory_order_relaxed));
         if (!ep_tree_add(&ep->collect->tree, place->node, EP_KIND_LIVE, ep_label_find(ep, &key), count, value))
             ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, 0);
         sum[0] += count;
@@ -432,6 +435,7 @@ int ep_live_attach(const struct ep_live_table *table)
     struct table *live = &tables[which];
     live->place = table->place;
     live->collections = table->collections;
+    live->left = table->left;
     live->allocated = table->allocated;
     live->in_use = table->in_use;
     atomic_store(&live->places, table->places);

@@ -165,8 +165,7 @@ static SITE void mapped(unsigned i)
     munmap(sink, 64 * size);
 }
 
-/* As allocators make an aligned piece: what is in front of it, and behind, is unmapped. A cut mapping counts as whole.
- */
+/* As allocators make an aligned piece: what is in front of it, and behind, is unmapped. */
 static SITE void cut(unsigned i)
 {
     size_t size = PAGE * (32 + i % 32);
@@ -175,9 +174,10 @@ static SITE void cut(unsigned i)
     count(CUT, size);
     munmap(start, 16 * PAGE);
     munmap(start + size - PAGE, PAGE);
+    live[CUT] -= 17 * PAGE;
     if (i % 2) {
         munmap(start + 16 * PAGE, size - 17 * PAGE);
-        live[CUT] -= size;
+        live[CUT] -= size - 17 * PAGE;
     }
 }
 

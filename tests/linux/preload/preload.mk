@@ -1,7 +1,7 @@
 # Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
 
 PRELOAD_DIR   := $(BUILD)/tests/linux/preload
-PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads)
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads unhooked)
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
@@ -19,6 +19,18 @@ $(MEMORY_LINKED): $(MEMORY_SOURCES) $(EP_LIB) port/linux/memory.opt port/linux/l
 $(PRELOAD_MEMORY)_musl: $(MEMORY_SOURCES) $(BUILD)-musl/libedgeprof.a port/linux/memory.opt port/linux/link.opt
 	@mkdir -p $(@D)
 	$(PRELOAD_BASE) -I. -Icore $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
+
+# Memory taken in many ways, some of them an allocator's own.
+$(PRELOAD_DIR)/libpool.so: tests/linux/preload/pool.c
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -Wno-missing-prototypes -fPIC -shared -fno-builtin $< -o $@
+$(PRELOAD_DIR)/forms: tests/linux/preload/forms.c $(PRELOAD_DIR)/libpool.so
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -fno-builtin $< -L$(@D) -lpool -Wl,-rpath,$(abspath $(@D)) -o $@
+
+$(PRELOAD_DIR)/unhooked_plugin.so: tests/linux/preload/unhooked.c
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -DPLUGIN -fPIC -shared $< -o $@
 
 # It counts exactly what real programs allocate.
 MEMORY_EXACT := $(PRELOAD_DIR)/exact.so
@@ -40,7 +52,9 @@ test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
 # Real programs, against a library that counts exactly, with $(1) seeds.
 memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
 MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
-test-preload-memory: $(MEMORY_ALL)
+test-preload-memory: $(MEMORY_ALL) $(PRELOAD_DIR)/forms $(PRELOAD_DIR)/unhooked $(PRELOAD_DIR)/unhooked_plugin.so
+	@tests/linux/preload/forms.py $(BUILD)/edgeprof $(PRELOAD_DIR)/memory_work 14 $(PRELOAD_DIR)/forms
+	@tests/linux/preload/forms.py $(BUILD)/edgeprof $(PRELOAD_DIR)/memory_work 2 $(PRELOAD_DIR)/unhooked $(abspath $(PRELOAD_DIR))/unhooked_plugin.so
 	@tests/linux/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_work 2 $(MEMORY_LINKED) $(MEMORY_MUSL)
 	@tests/linux/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_programs
 	@tools/build/setup.sh apt build tools test programs

@@ -39,7 +39,8 @@ static void begin(size_t memory)
                           .kinds = EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_ALLOC),
                           .transport = &receiver_transport,
                           .flags = EP_MANUAL};
-    const struct ep_live_table table = {place, PLACES, &collections, allocated, in_use};
+    const struct ep_live_table table = {
+        .place = place, .places = PLACES, .collections = &collections, .allocated = allocated, .in_use = in_use};
 
     for (unsigned i = 0; i < PLACES; i++)
         place[i].object = &reference[i];
