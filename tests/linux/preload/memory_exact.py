@@ -3,8 +3,9 @@
 edgeprof's that counts exactly (exact.c).
 
 usage: memory_exact.py EDGEPROF LIBRARY EXACT WORK [SEEDS]
-Of SEEDS runs, each with other data, a site must be within 5 standard errors in each (3 if there are few), and its mean within 3 of
-the mean's. A sample stands for 512 KiB, so the standard error of B bytes is at most sqrt(B * 512 KiB)."""
+Of SEEDS runs, each with other data, a site must be within 5 standard errors in each (4.5 if there are few), and its mean within 3 of
+the mean's (4.5 if there are few: of forty sites one in ten runs has one beyond 3). A sample stands for 512 KiB, so the standard error of B
+bytes is at most sqrt(B * 512 KiB)."""
 import math
 import os
 import random
@@ -133,7 +134,7 @@ def compare(program):
             sums[site], told_sums[site] = sums.get(site, 0) + count, told_sums.get(site, 0) + told.get(site, 0)
             off = (told.get(site, 0) - count) / math.sqrt(count * DISTANCE) if count > LEAST else 0
             worst = max(worst, abs(off))
-            if abs(off) > (5 if seeds > FEW else 3):
+            if abs(off) > (5 if seeds > FEW else 4.5):
                 fail(f"{program.__name__}, seed {seed}: {site}: {told.get(site, 0)} of {count} bytes, {off:.1f} standard errors")
         more = {site: value for site, value in told.items() if value > 4 * DISTANCE and site not in truth}
         if more:
@@ -143,7 +144,7 @@ def compare(program):
             break
         off = (told_sums[site] - count) / math.sqrt(count * DISTANCE)
         print(f"  {program.__name__:13} {site:24} {count / seeds / 1e6:7.2f} MB, measured {told_sums[site] / seeds / 1e6:7.2f} MB, {off:5.2f} standard errors")
-        if abs(off) > 3:
+        if abs(off) > (3 if seeds > FEW else 4.5):
             fail(f"{program.__name__}: {site}: the mean of {seeds} runs is {off:.1f} standard errors off")
     print(f"  {program.__name__}: {seeds} runs, each site within {worst:.2f} standard errors")
 
