@@ -6,8 +6,9 @@
 #ifndef EP_CONFIG_H
 #define EP_CONFIG_H
 
-/* The number of frames that a stack keeps, counted from the leaf; [deeper frames] stands for the others. A sample
- * reserves one word of the ring for each while it unwinds, and returns unused words. Range: 8..512. */
+/* The number of frames that a stack keeps: half of them from the leaf, the others from the root. [deeper frames]
+ * between them stands for the frames of the middle. A sample reserves one word of the ring for each while it unwinds,
+ * and returns unused words. Range: 8..512. */
 #ifndef EP_MAX_DEPTH
 #define EP_MAX_DEPTH 128
 #endif

@@ -4,7 +4,10 @@
  * A stack that is not the thread's own, such as a coroutine's, has no known bounds: the walk asks the system page by
  * page, as far as frames reach.
  *
- * Bounded by EP_MAX_DEPTH frames; each step moves the CFA towards the root and reads only whole, aligned words in
+ * A stack that is deeper than EP_MAX_DEPTH keeps both sides: the inner half of the room holds the leaf side, the outer
+ * half is a ring that ends up with the root side, and EP_FRAME_DEEP between them stands for the others.
+ *
+ * Bounded by DEPTH_MOST frames; each step moves the CFA towards the root and reads only whole, aligned words in
  * [sp, end of the stack), so a wrong register ends the walk and never faults. A frame is never invented: where no
  * rule leads on, the stack says that it was cut.
  */
@@ -17,9 +20,14 @@
 #define WORD         sizeof(uintptr_t)
 #define RECORD_WORDS 2
 /* What is asked for at once, at most a page of any system. */
-#define PAGE ((uintptr_t)4096)
+#define PAGE_LEAST ((uintptr_t)4096)
 /* What compilers align functions to, so that few return addresses are looked up. */
 #define FUNCTION_ALIGN (sizeof(uintptr_t) == 8 ? 8u : 4u)
+/* Frames that stay at the leaf side of a deeper stack, and where its root side begins. */
+#define KEPT  (EP_MAX_DEPTH / 2)
+#define OUTER (KEPT + 1)
+/* Frames of one walk, about; root sides of deeper stacks are not reached. */
+#define DEPTH_MOST 16384u
 /* Bytes of one frame on a foreign stack, at most. */
 #define FRAME_MOST ((uintptr_t)256 << 10)
 /* The registers in a signal frame are below. */
@@ -42,7 +50,7 @@ static void stack_enter(struct ep_walk *walk)
     walk->end = stack_end(walk->registers, sp);
     walk->foreign = walk->end == 0 && !walk->registers->moved && ep_port_readable(sp);
     if (walk->foreign)
-        walk->end = (sp | (PAGE - 1)) + 1;
+        walk->end = (sp | (PAGE_LEAST - 1)) + 1;
 }
 
 /* Moves the end of a foreign stack up to an address, if that far can be read. Returns true if the end moved. */
@@ -53,7 +61,7 @@ static bool stack_extend(struct ep_walk *walk, uintptr_t to)
     if (!walk->foreign || to <= before || to - before > FRAME_MOST)
         return false;
     while (walk->end < to && ep_port_readable(walk->end))
-        walk->end += PAGE;
+        walk->end += PAGE_LEAST;
     return walk->end != before;
 }
 
@@ -263,8 +271,42 @@ static bool is_root(struct ep_walk *walk, struct ep_rule rule)
     return outermost;
 }
 
+/* True if the stack has room for a frame, perhaps that of one of the middle. */
+static bool has_room(struct ep_walk *walk, struct ep_stack *stack)
+{
+    if (stack->depth < EP_MAX_DEPTH)
+        return true;
+    if (walk->turns == DEPTH_MOST / (EP_MAX_DEPTH - OUTER))
+        return false;
+    walk->turns++;
+    atomic_store_explicit(&stack->pc[KEPT], EP_FRAME_DEEP, memory_order_relaxed);
+    stack->depth = OUTER;
+    return true;
+}
+
+static void reverse(struct ep_stack *stack, unsigned from, unsigned to)
+{
+    for (; from + 1 < to; from++, to--) {
+        uintptr_t one = atomic_load_explicit(&stack->pc[from], memory_order_relaxed);
+        uintptr_t other = atomic_load_explicit(&stack->pc[to - 1], memory_order_relaxed);
+        atomic_store_explicit(&stack->pc[from], other, memory_order_relaxed);
+        atomic_store_explicit(&stack->pc[to - 1], one, memory_order_relaxed);
+    }
+}
+
+/* The root side begins behind the frame that was written last. */
+static void ring_straighten(struct ep_stack *stack)
+{
+    reverse(stack, OUTER, stack->depth);
+    reverse(stack, stack->depth, EP_MAX_DEPTH);
+    reverse(stack, OUTER, EP_MAX_DEPTH);
+    stack->depth = EP_MAX_DEPTH;
+}
+
 static void finish(struct ep_stack *stack, const struct ep_walk *walk, unsigned end)
 {
+    if (walk->turns)
+        ring_straighten(stack);
     stack->end = (uint8_t)end;
     stack->quality = end ? EP_STACK_CUT : walk->guessed ? EP_STACK_GAP : EP_STACK_EXACT;
 }
@@ -295,7 +337,7 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
             finish(stack, walk, walk->foreign || ep_is_outermost(walk, walk->frame.sp) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
-        if (stack->depth == EP_MAX_DEPTH) {
+        if (!has_room(walk, stack)) {
             finish(stack, walk, EP_FRAME_DEEP);
             return;
         }
@@ -317,7 +359,7 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
             finish(stack, walk, starts_thread(walk) || starts_coroutine(walk, rule) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
-        if (rule.kind == EP_RULE_RESTART && stack->depth < EP_MAX_DEPTH)
+        if (rule.kind == EP_RULE_RESTART && has_room(walk, stack))
             atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
         if (reaches_root(walk, stack))
             return;
@@ -339,6 +381,7 @@ __attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct e
     stack_enter(&walk);
     walk.exact = registers->lr != EP_LR_CALLED;
     walk.guessed = walk.sp_lost = false;
+    walk.turns = 0;
     stack->depth = 0;
     stack->hits = stack->misses = 0;
     if (!reaches_root(&walk, stack))

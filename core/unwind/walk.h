@@ -69,8 +69,9 @@ struct ep_walk {
     struct ep_unwinder *unwinder;
     const struct ep_registers *registers;
     struct ep_frame frame;
-    uintptr_t end; /* of the stack that frame.sp is on; 0: unknown */
-    bool exact;    /* frame.pc is where execution stands, not a return address */
+    uintptr_t end;  /* of the stack that frame.sp is on; 0: unknown */
+    unsigned turns; /* how often the outer half of the stack's room was filled */
+    bool exact;     /* frame.pc is where execution stands, not a return address */
     bool guessed;
     bool sp_lost; /* frame.sp is only a lower bound */
     bool foreign; /* the stack is not the thread's own, such as a coroutine's; end grows as far as it can be read */

@@ -386,9 +386,9 @@ static void walk(const struct ep_registers *registers, struct ep_stack *walked)
     MUST("depth", walked->depth >= 1 && walked->depth <= EP_MAX_DEPTH);
     MUST("depth", walked->pc[0] == stripped(registers->pc));
     for (unsigned i = 0; i < walked->depth; i++)
-        gaps += walked->pc[i] == EP_FRAME_GAP;
+        gaps += walked->pc[i] == EP_FRAME_GAP || walked->pc[i] == EP_FRAME_DEEP;
     MUST("depth", walked->hits + walked->misses + gaps >= walked->depth);
-    MUST("depth", walked->hits + walked->misses <= walked->depth);
+    MUST("depth", walked->hits + walked->misses <= walked->depth || walked->pc[EP_MAX_DEPTH / 2] == EP_FRAME_DEEP);
     MUST("end", (walked->quality == EP_STACK_CUT) == (walked->end != EP_FRAME_NONE));
     MUST("end", walked->quality <= EP_STACK_CUT && walked->end < EP_FRAME_SPECIALS);
     MUST("end", walked->end != EP_FRAME_DEEP || walked->depth == EP_MAX_DEPTH);

@@ -33,8 +33,14 @@ static void walk(const struct ep_registers *registers, struct shadow_stack *stac
     stack->sure = walked.quality == EP_STACK_EXACT;
     stack->deep = walked.end == EP_FRAME_DEEP;
     stack->count = walked.depth;
-    for (unsigned i = 0; i < walked.depth; i++)
+    for (unsigned i = 0; i < walked.depth; i++) {
+        if (walked.pc[i] == EP_FRAME_DEEP) {
+            stack->deep = true;
+            stack->count = i;
+            break;
+        }
         stack->pc[i] = walked.pc[i] + (i != 0);
+    }
 }
 
 const struct shadow_walker shadow_walker_core = {.name = "core", .prepare = prepare, .refresh = refresh, .walk = walk};

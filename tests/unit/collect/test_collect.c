@@ -179,20 +179,30 @@ static void test_folded_stacks_share_callers(void **state)
     assert_true(account_stats().degraded_frames > 0);
 }
 
-/* A recursion of which the outermost frames are missing shares all addresses with one that is there to its root. */
+static uint64_t deep_ns;
+
+static void sum_deep(const uint32_t *frames, unsigned depth, uint64_t ns)
+{
+    if (depth > EP_MAX_DEPTH / 2 && frames[EP_MAX_DEPTH / 2] == EP_FRAME_DEEP)
+        deep_ns += ns;
+}
+
+/* A recursion of which the middle is missing shares all addresses with one that is there to its root. */
 static void test_deeper_frames_are_not_shared(void **state)
 {
     uint16_t stack[EP_MAX_DEPTH + 50] = {0};
 
     (void)state;
     (void)begin(64 * 1024, NULL, 0);
+    deep_ns = 0;
+    receiver.on_stack = sum_deep;
     for (unsigned i = 0; i < 10; i++) {
         tick(stack, EP_MAX_DEPTH + 50, 1);
         tick(stack, EP_MAX_DEPTH - 50, 1);
         ep_sim_run(5 * MS);
     }
     end(1);
-    assert_int_equal(receiver.special_ns[EP_FRAME_DEEP], 10 * 10 * MS);
+    assert_int_equal(deep_ns, 10 * 10 * MS);
 }
 
 /* Hundreds of spans in an interval, more than there are contexts, are one pprof all the same. */
@@ -601,15 +611,15 @@ static void test_module_found_late(void **state)
     end(1);
 }
 
-/* Stacks beyond the maximum depth keep the leaf side, below [deeper frames]. */
-static uint32_t deep_leaf, deep_root;
+/* Stacks beyond the maximum depth keep the leaf side and the root side, with [deeper frames] between them. */
+static uint32_t deep_frames[EP_MAX_DEPTH + 8];
 static unsigned deep_depth;
 
 static void note_deep(const uint32_t *frames, unsigned depth, uint64_t ns)
 {
     (void)ns;
-    deep_leaf = frames[0];
-    deep_root = frames[depth - 1];
+    assert_in_range(depth, 1, EP_MAX_DEPTH);
+    memcpy(deep_frames, frames, depth * sizeof *frames);
     deep_depth = depth;
 }
 
@@ -620,14 +630,19 @@ static void test_deep_stacks(void **state)
     (void)state;
     for (unsigned i = 0; i < EP_SIM_DEPTH; i++)
         stack[i] = (uint16_t)i;
-    for (unsigned depth = EP_MAX_DEPTH - 1; depth < EP_MAX_DEPTH + 3; depth++) {
+    for (unsigned depth = EP_MAX_DEPTH - 1; depth < EP_SIM_DEPTH; depth += depth < EP_MAX_DEPTH + 70 ? 1 : 37) {
         (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
         receiver.on_stack = note_deep;
         tick(stack, depth, 1);
         ep_sim_run(1500 * MS);
-        assert_int_equal(deep_leaf, linear_of(0));
-        assert_int_equal(deep_depth, depth <= EP_MAX_DEPTH ? depth : EP_MAX_DEPTH + 1);
-        assert_int_equal(deep_root, depth <= EP_MAX_DEPTH ? linear_of(depth - 1) - 1 : EP_FRAME_DEEP);
+        assert_int_equal(deep_depth, depth <= EP_MAX_DEPTH ? depth : EP_MAX_DEPTH);
+        assert_int_equal(deep_frames[0], linear_of(0));
+        for (unsigned i = 1; i < deep_depth; i++) {
+            if (depth > EP_MAX_DEPTH && i == EP_MAX_DEPTH / 2)
+                assert_int_equal(deep_frames[i], EP_FRAME_DEEP);
+            else
+                assert_int_equal(deep_frames[i], linear_of(i > EP_MAX_DEPTH / 2 ? depth - deep_depth + i : i) - 1);
+        }
         end(1);
     }
     (void)begin(EP_MEMORY_DEFAULT, NULL, 0);
