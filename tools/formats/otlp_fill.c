@@ -32,7 +32,7 @@ static void add_build_id(const struct et_otlp_source *source, const Otlp__Mappin
 
 static uint32_t module_of(struct otlp_filler *f, int32_t mapping)
 {
-    uint64_t *module = mapping ? et_map_at(&f->modules, (uint64_t)mapping) : NULL;
+    uint64_t *module = et_otlp_is_mapping(f->source, mapping) ? et_map_at(&f->modules, (uint64_t)mapping) : NULL;
     if (module && !*module) {
         const Otlp__Mapping *from = f->source->d->mapping_table[mapping];
         struct et_buf id = {0};
@@ -64,7 +64,7 @@ static uint32_t make_frame(struct otlp_filler *f, const Otlp__Location *location
         frame.file = intern_clean(f, function->filename_strindex);
         frame.line = line->line > 0 && line->line < UINT32_MAX ? (uint32_t)line->line : 0;
         frame.address = 0;
-    } else if (location->mapping_index) {
+    } else if (et_otlp_is_mapping(f->source, location->mapping_index)) {
         const Otlp__Mapping *mapping = f->source->d->mapping_table[location->mapping_index];
         frame.address += mapping->file_offset - mapping->memory_start;
     }
@@ -97,12 +97,12 @@ static size_t read_stack(struct otlp_filler *f, const Otlp__Stack *from, uint32_
         int32_t index = from->location_indices[i];
         const Otlp__Location *location = f->source->d->location_table[index];
         uint32_t *place = &f->frames[*et_map_find(&f->group->locations, (uint64_t)index) - 1];
-        size_t lines = et_otlp_lines(location);
+        size_t lines = et_otlp_lines(f->source, location);
         if (!lines) {
             room = push_frame(f, location, NULL, place, stack, &depth);
         }
         for (size_t k = 0; lines && room; k++) {
-            if (location->lines[k]->function_index) {
+            if (et_otlp_is_function(f->source, location->lines[k]->function_index)) {
                 room = push_frame(f, location, location->lines[k], place++, stack, &depth);
                 lines--;
             }

@@ -32,7 +32,7 @@ void et_otlp_value(const Otlp__ProfilesDictionary *d, const Otlp__AnyValue *valu
 
 const char *et_otlp_key(const struct et_otlp_source *source, int32_t index)
 {
-    return index ? et_otlp_text(source, source->d->attribute_table[index]->key_strindex) : "";
+    return source->d->n_attribute_table ? et_otlp_text(source, source->d->attribute_table[index]->key_strindex) : "";
 }
 
 /* ---- rows ---- */
@@ -40,11 +40,11 @@ const char *et_otlp_key(const struct et_otlp_source *source, int32_t index)
 /* Bytes that an element takes besides its texts, about. */
 enum { ELEMENT = 12, LINE = 6, LABEL = 8, STEP = 2 };
 
-size_t et_otlp_lines(const Otlp__Location *location)
+size_t et_otlp_lines(const struct et_otlp_source *source, const Otlp__Location *location)
 {
     size_t lines = 0;
     for (size_t i = 0; i < location->n_lines && lines < ET_PPROF_FRAMES; i++) {
-        lines += location->lines[i]->function_index != 0;
+        lines += et_otlp_is_function(source, location->lines[i]->function_index);
     }
     return lines;
 }
@@ -64,14 +64,14 @@ static void count_location(struct et_otlp_source *source, struct et_otlp_group *
     et_otlp_use(source, ELEMENT + LINE * location->n_lines);
     for (size_t i = 0; i < location->n_lines; i++) {
         int32_t index = location->lines[i]->function_index;
-        if (index && is_new(&g->functions, index)) {
+        if (et_otlp_is_function(source, index) && is_new(&g->functions, index)) {
             const Otlp__Function *function = source->d->function_table[index];
             et_otlp_use(source, ELEMENT + strlen(et_otlp_text(source, function->name_strindex)) +
                                     strlen(et_otlp_text(source, function->filename_strindex)));
         }
     }
     int32_t mapping = location->mapping_index;
-    if (mapping && is_new(&g->mappings, mapping)) {
+    if (et_otlp_is_mapping(source, mapping) && is_new(&g->mappings, mapping)) {
         et_otlp_use(source,
                     ELEMENT + strlen(et_otlp_text(source, source->d->mapping_table[mapping]->filename_strindex)));
     }
@@ -84,7 +84,7 @@ static void add_locations(struct et_otlp_source *source, struct et_otlp_group *g
         uint64_t *place = et_map_at(&g->locations, (uint64_t)index);
         if (!*place) {
             const Otlp__Location *location = source->d->location_table[index];
-            size_t lines = et_otlp_lines(location);
+            size_t lines = et_otlp_lines(source, location);
             *place = g->places + 1;
             g->places += lines ? lines : 1;
             count_location(source, g, location);
@@ -138,8 +138,8 @@ void et_otlp_for_labels(const struct et_otlp_source *source, const struct et_otl
     const Otlp__Sample *sample = row->sample;
     add_attributes(source, row->profile->attribute_indices, row->profile->n_attribute_indices, add, context);
     add_attributes(source, sample->attribute_indices, sample->n_attribute_indices, add, context);
-    if (sample->link_index) {
-        const Otlp__Link *link = source->d->link_table[sample->link_index];
+    const Otlp__Link *link = source->d->n_link_table ? source->d->link_table[sample->link_index] : NULL;
+    if (link) { /* element 0 has zeros, as a rule, which are no ids */
         add_link_id(&link->span_id, ET_SPAN_ID, add, context);
         add_link_id(&link->trace_id, ET_TRACE_ID, add, context);
     }

@@ -49,11 +49,24 @@ static inline const char *et_otlp_text(const struct et_otlp_source *source, int3
     return source->d->string_table[index];
 }
 
+/* Whether an index refers to an element. 0 stands for "none", unless a sender has a real element there. */
+static inline bool et_otlp_is_function(const struct et_otlp_source *source, int32_t index)
+{
+    const Otlp__Function *f = source->d->n_function_table ? source->d->function_table[index] : NULL;
+    return f && (index || f->name_strindex || f->system_name_strindex || f->filename_strindex);
+}
+
+static inline bool et_otlp_is_mapping(const struct et_otlp_source *source, int32_t index)
+{
+    const Otlp__Mapping *m = source->d->n_mapping_table ? source->d->mapping_table[index] : NULL;
+    return m && (index || m->filename_strindex || m->memory_limit || m->n_attribute_indices);
+}
+
 /* The key of an attribute; "": none. */
 const char *et_otlp_key(const struct et_otlp_source *source, int32_t index);
 
 /* The number of lines with a function; 0: the location is a frame without a name. At most ET_PPROF_FRAMES. */
-size_t et_otlp_lines(const Otlp__Location *location);
+size_t et_otlp_lines(const struct et_otlp_source *source, const Otlp__Location *location);
 
 /* The stack of a sample; without a stack table an empty one. */
 const Otlp__Stack *et_otlp_stack(const struct et_otlp_source *source, const Otlp__Sample *sample);

@@ -3,6 +3,7 @@
  * here.
  */
 #include "tools/formats/otlp_read.h"
+#include "tools/lib/time_text.h"
 #include "tools/formats/protobuf_budget.h"
 #include "tools/formats/protojson.h"
 #include "tools/lib/json_read.h"
@@ -64,11 +65,6 @@ static bool attributes_in(struct otlp_check *c, struct otlp_place place, const i
     return ok;
 }
 
-static bool is_set(const Otlp__AnyValue *value)
-{
-    return value && value->value_case != OTLP__ANY_VALUE__VALUE__NOT_SET;
-}
-
 static bool value_in(struct otlp_check *c, struct otlp_place place, const Otlp__AnyValue *value)
 {
     return !value || value->value_case != OTLP__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX ||
@@ -85,33 +81,12 @@ static bool all_zero(const ProtobufCBinaryData *bytes)
     return true;
 }
 
-/* Element 0 stands for "none". location_table is not checked, see otlp_read.h. */
+/* Element 0 stands for "none", but senders put real elements there, too. */
 static bool check_zeros(struct otlp_check *c)
 {
     const Otlp__ProfilesDictionary *d = c->d;
-    const struct {
-        const char *table;
-        const ProtobufCMessage *first;
-    } plain[] = {{"mapping_table", d->n_mapping_table ? &d->mapping_table[0]->base : NULL},
-                 {"function_table", d->n_function_table ? &d->function_table[0]->base : NULL},
-                 {"stack_table", d->n_stack_table ? &d->stack_table[0]->base : NULL}};
-    const char *rule = "element 0 must be the zero value";
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-        if (plain[i].first && protobuf_c_message_get_packed_size(plain[i].first)) {
-            return refuse(c, (struct otlp_place){plain[i].table, 0}, rule);
-        }
-    }
-    if (d->n_link_table && (!all_zero(&d->link_table[0]->trace_id) || !all_zero(&d->link_table[0]->span_id))) {
-        return refuse(c, (struct otlp_place){"link_table", 0}, rule);
-    }
-    if (d->n_attribute_table && (d->attribute_table[0]->key_strindex || d->attribute_table[0]->unit_strindex ||
-                                 is_set(d->attribute_table[0]->value))) {
-        return refuse(c, (struct otlp_place){"attribute_table", 0}, rule);
-    }
-    if (d->n_string_table == 0 || d->string_table[0][0]) {
-        return refuse(c, (struct otlp_place){"string_table", 0}, "element 0 must be the empty string");
-    }
-    return true;
+    return (d->n_string_table && !d->string_table[0][0]) ||
+           refuse(c, (struct otlp_place){"string_table", 0}, "element 0 must be the empty string");
 }
 
 static bool check_mapping(struct otlp_check *c, struct otlp_place place, const Otlp__Mapping *m)
@@ -146,6 +121,9 @@ static bool check_function(struct otlp_check *c, struct otlp_place place, const 
 
 static bool check_link(struct otlp_check *c, struct otlp_place place, const Otlp__Link *link)
 {
+    if (place.at == 0 && all_zero(&link->trace_id) && all_zero(&link->span_id)) {
+        return true;
+    }
     return (link->trace_id.len == TRACE_ID || refuse(c, place, "trace_id must have 16 bytes")) &&
            (link->span_id.len == SPAN_ID || refuse(c, place, "span_id must have 8 bytes"));
 }
@@ -180,7 +158,7 @@ static bool check_dictionary(struct otlp_check *c)
     for (size_t i = 0; i < d->n_function_table && ok; i++) {
         ok = check_function(c, (struct otlp_place){"function_table", i}, d->function_table[i]);
     }
-    for (size_t i = 1; i < d->n_link_table && ok; i++) {
+    for (size_t i = 0; i < d->n_link_table && ok; i++) {
         ok = check_link(c, (struct otlp_place){"link_table", i}, d->link_table[i]);
     }
     for (size_t i = 0; i < d->n_attribute_table && ok; i++) {
@@ -206,15 +184,8 @@ static bool check_values(struct otlp_check *c, struct otlp_place place, const Ot
            refuse(c, place, "values and timestamps_unix_nano must have the same length");
 }
 
-static bool check_sample(struct otlp_check *c, struct otlp_place place, const Otlp__Profile *profile,
-                         const Otlp__Sample *sample)
+static bool check_sample(struct otlp_check *c, struct otlp_place place, const Otlp__Sample *sample)
 {
-    uint64_t start = profile->time_unix_nano, end = start + profile->duration_nano;
-    for (size_t i = 0; i < sample->n_timestamps_unix_nano; i++) {
-        if (sample->timestamps_unix_nano[i] < start || sample->timestamps_unix_nano[i] > end) {
-            return refuse(c, place, "timestamps_unix_nano must be within the profile's interval");
-        }
-    }
     return index_in(c, place, "stack_index", sample->stack_index, "stack_table", c->d->n_stack_table) &&
            index_in(c, place, "link_index", sample->link_index, "link_table", c->d->n_link_table) &&
            attributes_in(c, place, sample->attribute_indices, sample->n_attribute_indices) &&
@@ -235,7 +206,7 @@ static bool check_profile(struct otlp_check *c, struct otlp_place place, const O
               check_type(c, place, profile->sample_type) && check_type(c, place, profile->period_type) &&
               attributes_in(c, place, profile->attribute_indices, profile->n_attribute_indices);
     for (size_t i = 0; i < profile->n_samples && ok; i++) {
-        ok = check_sample(c, (struct otlp_place){"samples", i}, profile, profile->samples[i]);
+        ok = check_sample(c, (struct otlp_place){"samples", i}, profile->samples[i]);
     }
     return ok;
 }
@@ -283,6 +254,43 @@ static bool check_request(const et_otlp_request *request, struct et_buf *why)
     return ok;
 }
 
+/* ---- times ---- */
+
+/* An agent reads a sample's time and its interval's from different clocks, or at different moments. The interval then
+ * grows by what is outside; one of a clock that was not set becomes that of the samples. */
+static void settle_times(Otlp__Profile *profile)
+{
+    uint64_t first = UINT64_MAX, last = 0, start = profile->time_unix_nano, end = start + profile->duration_nano;
+    for (size_t i = 0; i < profile->n_samples; i++) {
+        for (size_t k = 0; k < profile->samples[i]->n_timestamps_unix_nano; k++) {
+            uint64_t time = profile->samples[i]->timestamps_unix_nano[k];
+            first = time < first ? time : first;
+            last = time > last ? time : last;
+        }
+    }
+    if (first > last || last > INT64_MAX / 2 || !et_is_date((int64_t)first) || !et_is_date((int64_t)last)) {
+        return;
+    }
+    if (et_is_date((int64_t)start)) {
+        first = start < first ? start : first;
+        last = end > last ? end : last;
+    }
+    profile->time_unix_nano = first;
+    profile->duration_nano = last - first;
+}
+
+static void settle_request(const et_otlp_request *request)
+{
+    for (size_t i = 0; i < request->n_resource_profiles; i++) {
+        const Otlp__ResourceProfiles *resource = request->resource_profiles[i];
+        for (size_t k = 0; k < resource->n_scope_profiles; k++) {
+            for (size_t p = 0; p < resource->scope_profiles[k]->n_profiles; p++) {
+                settle_times(resource->scope_profiles[k]->profiles[p]);
+            }
+        }
+    }
+}
+
 /* ---- decoding ---- */
 
 static et_otlp_request *checked(et_otlp_request *request, struct et_buf *why)
@@ -292,6 +300,8 @@ static et_otlp_request *checked(et_otlp_request *request, struct et_buf *why)
         et_buf_printf(why, "OTLP profiles: %s", rule.data);
         et_otlp_free(request);
         request = NULL;
+    } else {
+        settle_request(request);
     }
     et_buf_free(&rule);
     return request;

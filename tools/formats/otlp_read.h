@@ -3,8 +3,8 @@
  * (pprof_read.h). otlp.h writes OTLP.
  *
  * The rules are those of OpenTelemetry's profcheck, except what real senders break without harm: tables may be absent
- * when nothing refers to them, element 0 of location_table may be a location, and a timestamp may be the interval's
- * end.
+ * when nothing refers to them, element 0 of a table may be a real element, to which index 0 then refers, and timestamps
+ * may be outside of the profile's interval.
  */
 #ifndef ET_OTLP_READ_H
 #define ET_OTLP_READ_H

@@ -45,6 +45,12 @@ static bool parse_digits(const char *text, size_t size, int64_t *value)
     return true;
 }
 
+bool et_is_date(int64_t ns)
+{
+    static const int64_t year_2010 = 1262304000, day = 86400;
+    return ns >= year_2010 * SECOND && ns < et_now() + day * SECOND;
+}
+
 bool et_parse_duration(const char *text, int64_t *ns)
 {
     static const char units[] = "smhd";

@@ -6,6 +6,8 @@
 
 /* Unix time in nanoseconds. */
 int64_t et_now(void);
+/* Whether a Unix time in ns may be of a clock that was set: from 2010 to a day from now. */
+bool et_is_date(int64_t ns);
 /* Nanoseconds of a clock that is never set. */
 int64_t et_monotonic(void);
 /* The same since the machine started, with the time that it was suspended. */

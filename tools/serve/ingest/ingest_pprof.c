@@ -1,5 +1,6 @@
 /* See ingest.h and ingest_batch.h: pprof of Pyroscope's clients, one profile per kind. */
 #include "tools/serve/ingest/ingest_batch.h"
+#include "tools/lib/time_text.h"
 #include "tools/lib/labels.h"
 #include "tools/lib/selector.h"
 #include "tools/formats/pprof_read.h"
@@ -38,17 +39,18 @@ void et_batch_free(struct et_batch *batch)
     *batch = (struct et_batch){0};
 }
 
-/* A time before 1971 means that the clock was not set. */
+/* A time that no set clock has is replaced by that of the arrival, and so is a duration that ends in the future. */
 struct et_times et_batch_times(const struct et_batch_source *source, int64_t start_ns, int64_t duration_ns)
 {
-    static const int64_t year_1971 = (int64_t)31536000 * 1000000000;
     if (source->from_ns && source->until_ns > source->from_ns) {
         return (struct et_times){source->from_ns, source->until_ns};
     }
-    if (start_ns >= year_1971) {
-        return (struct et_times){start_ns, start_ns + duration_ns + 1};
+    if (et_is_date(start_ns)) {
+        bool past = duration_ns < INT64_MAX - start_ns && et_is_date(start_ns + duration_ns);
+        return (struct et_times){start_ns, start_ns + (past ? duration_ns : 0) + 1};
     }
-    return (struct et_times){source->now_ns - duration_ns - 1, source->now_ns};
+    bool sane = et_is_date(source->now_ns - duration_ns);
+    return (struct et_times){source->now_ns - (sane ? duration_ns : 0) - 1, source->now_ns};
 }
 
 static const char *displayed_name(void *context, const char *type)
