@@ -19,7 +19,6 @@
 #include <linux/capability.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -57,7 +56,7 @@ static void stop(void)
         ep_crash_stop();
 }
 
-void (*ep_linux_filter_end)(void) = stop;
+void (*ep_linux_filter_end)(void);
 
 static _Atomic(const char *) met;
 static _Thread_local bool is_here;
@@ -143,12 +142,18 @@ extern void ep_notice_line(const char *line) __attribute__((weak)); /* if the pr
 
 static void say(const char *who, const char *call)
 {
+    const char *const parts[] = {
+        who, " from here on: the program sets a seccomp filter that does not permit edgeprof's system call ", call,
+        "()"};
     char line[256];
+    size_t at = 0;
 
-    (void)snprintf(
-        line, sizeof line,
-        "%s from here on: the program sets a seccomp filter that does not permit edgeprof's system call %s()", who,
-        call);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const size_t length = strlen(parts[i]), room = sizeof line - 1 - at;
+        memcpy(line + at, parts[i], length < room ? length : room);
+        at += length < room ? length : room;
+    }
+    line[at] = 0;
     if (ep_notice_line)
         ep_notice_line(line);
 }
@@ -162,7 +167,7 @@ static void leave_process(const char *call)
         ep_release();
         say("nothing is profiled", call);
     }
-    ep_linux_filter_end();
+    (ep_linux_filter_end ? ep_linux_filter_end : stop)();
     ep_linux_pins_settle();
     ep_linux_here_set_own(false);
     ep_linux_filter_is_met(call);

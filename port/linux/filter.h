@@ -59,7 +59,7 @@ bool ep_linux_filter_is_here(void);
  * inherited them from a thread that has. Context: collect. */
 bool ep_linux_filter_differs(uint32_t tid);
 
-/* What ends profiling before such a filter; by default ep_stop(). The preload library has more to end. */
+/* What ends profiling before such a filter; NULL: ep_stop(). The preload library has more to end. */
 extern void (*ep_linux_filter_end)(void);
 
 /* The process has just begun, maybe below a filter. Finds out, by a child that makes each call, whether it would be
