@@ -200,6 +200,10 @@ __attribute__((weak)) bool ep_hook_interrupted(const struct ep_registers *regist
 #define EP_WAIT_BY_DESCRIPTOR (EP_WAITS + 1)
 void ep_wait_descriptor(int fd);
 
+/* Ends the calling thread's open waits, if there are any: for a handler that leaves them by a jump, before the jump.
+ * Context: any thread. */
+void ep_wait_leave(void);
+
 struct ep_wait_place {
     uintptr_t function; /* 0: not in this program */
     enum ep_wait wait;

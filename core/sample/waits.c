@@ -256,3 +256,13 @@ void(ep_wait_end)(void)
     if (waiting->timed_from)
         timing_end(waiting);
 }
+
+void ep_wait_leave(void)
+{
+    struct ep_waiting *waiting = ep_waiting_of(ep_port_work());
+
+    if (!waiting->depth)
+        return;
+    waiting->depth = 1;
+    ep_wait_end();
+}

@@ -43,10 +43,15 @@ long ep_preload_call_failed(long error)
  * comes back on another stack, so nothing may be on this one.
  */
 #if defined __x86_64__
-_Static_assert(SYS_seccomp == 317 && SYS_prctl == 157, "as below");
+/* What waits goes to preload_waits_calls.c, and comes back to ep_preload_call: futex, io_uring_enter, epoll_pwait2 and
+ * futex_waitv. */
+_Static_assert(SYS_seccomp == 317 && SYS_prctl == 157 && SYS_futex == 202 && SYS_io_uring_enter == 426, "as below");
 __asm__(".text\n\t.p2align 4\n\t.globl syscall\n\t.type syscall, @function\n"
         "syscall:\n\t.cfi_startproc\n\tendbr64\n"
         "\tcmp $317, %rdi\n\tje 2f\n\tcmp $157, %rdi\n\tje 2f\n"
+        "\tcmp $202, %rdi\n\tje ep_preload_call_waits\n\tcmp $426, %rdi\n\tje ep_preload_call_waits\n"
+        "\tcmp $441, %rdi\n\tje ep_preload_call_waits\n\tcmp $449, %rdi\n\tje ep_preload_call_waits\n"
+        "\t.globl ep_preload_call\n\t.hidden ep_preload_call\nep_preload_call:\n"
         "1:\tmov %rdi, %rax\n\tmov %rsi, %rdi\n\tmov %rdx, %rsi\n\tmov %rcx, %rdx\n\tmov %r8, %r10\n\tmov %r9, %r8\n"
         "\tmov 8(%rsp), %r9\n\tsyscall\n\tcmp $-4095, %rax\n\tjae 3f\n\tret\n"
         "2:\tpush %rdi\n\t.cfi_adjust_cfa_offset 8\n\tpush %rsi\n\t.cfi_adjust_cfa_offset 8\n"

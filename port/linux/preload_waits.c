@@ -3,12 +3,12 @@
  * ep_wait_begin() and ep_wait_end(). While the kinds are off, a call costs one more branch.
  *
  * Each function calls the real one once, so results, errno and cancellation do not change. Locks are tried first, since
- * taking a free lock is no wait. Calls inside the C library (stdio's reads, getaddrinfo's queries) and of edgeprof's
- * own threads do not count, nor do calls that are told not to wait (MSG_DONTWAIT, a timeout of 0). Whether a descriptor
+ * taking a free lock is no wait. preload_waits_inside.c has functions that wait inside. Calls of edgeprof's own threads
+ * do not count, nor do calls that are told not to wait (MSG_DONTWAIT, a timeout of 0). Whether a descriptor
  * is non-blocking is not known: asking takes a system call, and a note could be wrong without a sign, because other
  * processes and the C library's own calls change and close descriptors too. epoll_wait counts as [idle].
  *
- * A thread that is cancelled or leaves by a long jump never ends its wait; its next wait replaces it.
+ * A thread that is cancelled or leaves by an exception never ends its wait; its next wait replaces it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,42 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <edgeprof/edgeprof.h>
-#include <edgeprof/hooks.h>
-#include "linux.h"
-#include "preload.h"
+#include "preload_waits.h"
 #include "signal_calls.h"
 
-#define WAITS EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_WAIT))
-#define LOCKS (WAITS | EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_LOCK)))
-
-static inline bool is_wanted(unsigned kinds)
-{
-    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0 && !ep_linux_here_is_own();
-}
-
-static inline enum ep_wait wait_on(int fd)
-{
-    ep_wait_descriptor(fd);
-    return (enum ep_wait)EP_WAIT_BY_DESCRIPTOR;
-}
-
 /* clang-format off */
-#define WAITING(result, name, wait, arguments, passed) WAITING_IF(true, result, name, wait, arguments, passed)
-
-/* can_wait: false if these arguments let it return at once. */
-#define WAITING_IF(can_wait, result, name, wait, arguments, passed) \
-    FUNCTION(result, name, arguments) \
-    { \
-        type_##name *next = next_##name(); \
-        if (!(can_wait) || !is_wanted(WAITS)) \
-            return next passed; \
-        ep_wait_begin(wait); \
-        result value = next passed; \
-        ep_wait_end(); \
-        return value; \
-    }
-
 /* With a temporary mask: interposed even if waits are off. */
 #define MASKED(name, wait, arguments, passed) \
     FUNCTION(int, name, arguments) \

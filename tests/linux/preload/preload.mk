@@ -1,7 +1,7 @@
 # Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
 
 PRELOAD_DIR   := $(BUILD)/tests/linux/preload
-PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads unhooked)
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads unhooked inside)
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
@@ -44,6 +44,7 @@ test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
 	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
 test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
+	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work
 	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
 	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
 	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets

@@ -1,0 +1,43 @@
+/*
+ * Macros to interpose functions that wait. Private to the files of the preload library that do so.
+ */
+#ifndef EP_LINUX_PRELOAD_WAITS_H
+#define EP_LINUX_PRELOAD_WAITS_H
+
+#include <edgeprof/edgeprof.h>
+#include <edgeprof/hooks.h>
+#include "linux.h"
+#include "preload.h"
+
+#define WAITS EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_WAIT))
+#define LOCKS (WAITS | EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_LOCK)))
+
+static inline bool is_wanted(unsigned kinds)
+{
+    return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0 && !ep_linux_here_is_own();
+}
+
+static inline enum ep_wait wait_on(int fd)
+{
+    ep_wait_descriptor(fd);
+    return (enum ep_wait)EP_WAIT_BY_DESCRIPTOR;
+}
+
+/* clang-format off */
+#define WAITING(result, name, wait, arguments, passed) WAITING_IF(true, result, name, wait, arguments, passed)
+
+/* can_wait: false if these arguments let it return at once. */
+#define WAITING_IF(can_wait, result, name, wait, arguments, passed) \
+    FUNCTION(result, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        if (!(can_wait) || !is_wanted(WAITS)) \
+            return next passed; \
+        ep_wait_begin(wait); \
+        result value = next passed; \
+        ep_wait_end(); \
+        return value; \
+    }
+/* clang-format on */
+
+#endif
