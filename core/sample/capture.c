@@ -14,8 +14,9 @@
 /* 2^30 ns are about a second. */
 #define SECOND_SHIFT 30
 
-/* A cut stack may end in a module that was loaded meanwhile, or be one whose bounds the collect thread looks up: about
- * once a second while that thread finds nothing new. Nothing else mends such stacks, so parked threads start. */
+/* A stack that is cut, or through unknown code, may be in a module that was loaded meanwhile, or be one whose bounds
+ * the collect thread looks up: about once a second while that thread finds nothing new. Nothing else mends such stacks,
+ * so parked threads start. */
 static __attribute__((noinline)) void cut_tell(struct ep *ep, const struct ep_registers *registers,
                                                const struct ep_stack *stack)
 {
@@ -24,8 +25,7 @@ static __attribute__((noinline)) void cut_tell(struct ep *ep, const struct ep_re
     if (registers->stack_end != 0 && atomic_load_explicit(&ep->cut_told, memory_order_relaxed) == second)
         return;
     atomic_store_explicit(&ep->cut_told, second, memory_order_relaxed);
-    uintptr_t last = atomic_load_explicit(&stack->pc[stack->depth - 1], memory_order_relaxed);
-    if (registers->stack_end == 0 || !ep_module_find(&ep->unwinder.modules, last))
+    if (registers->stack_end == 0 || stack->outside)
         ep_collect_wake(ep);
     else
         ep_port_wake(&ep->collect_event);
@@ -43,7 +43,7 @@ static __attribute__((noinline, hot)) int record(const struct ep_record_args *ar
         return error;
     ep_record_end(args, &record, &stack);
     ep_record_tell(ep, record.wake, &stack);
-    if (stack.quality == EP_STACK_CUT)
+    if (stack.quality == EP_STACK_CUT || stack.outside)
         cut_tell(ep, registers, &stack);
     return 0;
 }

@@ -12,6 +12,7 @@
  * rule leads on, the stack says that it was cut.
  */
 #include "core/unwind/noreturn.h"
+#include "core/unwind/rule_word.h"
 
 #include <edgeprof/port.h>
 
@@ -28,6 +29,8 @@
 #define OUTER (KEPT + 1)
 /* Frames of one walk, about; root sides of deeper stacks are not reached. */
 #define DEPTH_MOST 16384u
+/* Frames of generated code between two known ones, at most. */
+#define GENERATED_MOST 256u
 /* Bytes of one frame on a foreign stack, at most. */
 #define FRAME_MOST ((uintptr_t)256 << 10)
 /* The registers in a signal frame are below. */
@@ -179,6 +182,44 @@ static bool step(struct ep_walk *walk, struct ep_rule rule)
     walk->frame.base = caller.base;
     walk->exact = false;
     return true;
+}
+
+/* Returns true if a table describes the code before a return address, so that the walk can continue there. */
+static bool is_described(const struct ep_walk *walk, uintptr_t pc)
+{
+    struct ep_stack unused = {0};
+
+    if (!ep_module_find(&walk->unwinder->modules, pc - 1))
+        return false;
+    struct ep_rule rule = ep_rule_get(walk->unwinder, pc - 1, false, &unused);
+    return !ep_is_guess(rule) && rule.kind != EP_RULE_STOP && rule.kind != EP_RULE_LINK;
+}
+
+/* From code of no known module, which may be generated: along frame pointers to the nearest caller with a table. Where
+ * frame records lie in the middle of frames, its sp stays unknown. */
+static bool step_generated(struct ep_walk *walk)
+{
+    uintptr_t record = walk->frame.fp;
+    struct ep_frame caller = {0};
+
+    for (unsigned i = 0; i < GENERATED_MOST; i++) {
+        (void)stack_extend(walk, record + RECORD_WORDS * WORD);
+        if (!by_record(walk, record, &caller))
+            return false;
+        caller.pc = ep_code_address(caller.pc);
+        if (is_described(walk, caller.pc)) {
+            caller.sp = record + RECORD_WORDS * WORD;
+            walk->frame = caller;
+            walk->exact = false;
+            walk->guessed = true;
+            walk->sp_lost = EP_RULE_PLAIN == EP_RULE_CHAIN;
+            return true;
+        }
+        if (caller.fp <= record)
+            return false;
+        record = caller.fp;
+    }
+    return false;
 }
 
 /* To a frame that was interrupted: its registers are all in memory. */
@@ -355,11 +396,13 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
             finish(stack, walk, EP_FRAME_NONE);
             return;
         }
-        if (!walk->end || !leave(walk, rule)) {
+        bool outside = rule.kind == EP_RULE_STOP && !ep_module_find(&walk->unwinder->modules, pc);
+        stack->outside |= outside;
+        if (!walk->end || !(outside ? step_generated(walk) : leave(walk, rule))) {
             finish(stack, walk, starts_thread(walk) || starts_coroutine(walk, rule) ? EP_FRAME_NONE : EP_FRAME_CUT);
             return;
         }
-        if (rule.kind == EP_RULE_RESTART && has_room(walk, stack))
+        if ((outside || rule.kind == EP_RULE_RESTART) && has_room(walk, stack))
             atomic_store_explicit(&stack->pc[stack->depth++], EP_FRAME_GAP, memory_order_relaxed);
         if (reaches_root(walk, stack))
             return;
@@ -383,6 +426,7 @@ __attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct e
     walk.guessed = walk.sp_lost = false;
     walk.turns = 0;
     stack->depth = 0;
+    stack->outside = false;
     stack->hits = stack->misses = 0;
     if (!reaches_root(&walk, stack))
         walk_on(&walk, stack);

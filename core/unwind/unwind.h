@@ -32,6 +32,7 @@ struct ep_stack {
     uint16_t depth;
     uint8_t quality;       /* enum ep_quality */
     uint8_t end;           /* EP_FRAME_NONE, _CUT, _DEEP or _HIJACK: what stands in for the missing root side */
+    bool outside;          /* a frame is in code of no known module: generated, or loaded since the last look */
     uint16_t hits, misses; /* of the rule cache */
 };
 
