@@ -131,8 +131,8 @@ static _Noreturn void in_child(struct outcome *outcome, const struct sock_fprog 
     }
     outcome->step = SET;
     errno = 0;
-    outcome->value =
-        syscall(data->nr, data->args[0], data->args[1], data->args[2], data->args[3], data->args[4], data->args[5]);
+    outcome->value = syscall(data->nr, (long)data->args[0], (long)data->args[1], (long)data->args[2],
+                             (long)data->args[3], (long)data->args[4], (long)data->args[5]);
     outcome->error = errno;
     outcome->step = RETURNED;
     __builtin_trap();
