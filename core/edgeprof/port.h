@@ -76,6 +76,18 @@ const char *ep_port_forbidden(void);
  * thread exists. Context: signal. */
 struct ep_work *ep_port_work(void);
 
+/* Memory of the calling thread for parts of edgeprof that not every program has. Static TLS is not for it: a library
+ * that a process loads later gets that from a small reserve. */
+enum ep_thread_part { EP_PART_OTEL, EP_PART_ALLOCATIONS, EP_PART_EXCEPTIONS, EP_PART_HEAP, EP_PARTS };
+#define EP_PART_OTEL_BYTES        272
+#define EP_PART_ALLOCATIONS_BYTES 160
+#define EP_PART_EXCEPTIONS_BYTES  136
+#define EP_PART_HEAP_BYTES        40
+
+/* Returns that memory, aligned to 8 bytes, zero at the thread's start and valid as long as the thread exists. NULL: the
+ * system has none. Context: signal. */
+void *ep_port_thread_part(enum ep_thread_part part);
+
 /* ---- sampling ---- */
 
 /* Returns the bytes of the caller's memory that the port needs for its thread table; at most EP_PORT_BYTES.

@@ -102,7 +102,7 @@ const struct ep_linux_call *ep_linux_filter_meets(const struct sock_filter *prog
 
 /* The kernel answers EFAULT for memory that cannot be read, and libraries ask for that to learn what it knows. True
  * where an earlier filter refuses the call that would tell. */
-static bool is_readable(const void *memory, size_t size)
+static bool filter_can_be_read(const void *memory, size_t size)
 {
     unsigned char part[512] = {0}, one;
 
@@ -118,8 +118,8 @@ static bool is_readable(const void *memory, size_t size)
 
 static const char *meets(const struct sock_fprog *given)
 {
-    if (!given || !is_readable(given, sizeof *given) || !given->filter ||
-        !is_readable(given->filter, given->len * sizeof *given->filter) ||
+    if (!given || !filter_can_be_read(given, sizeof *given) || !given->filter ||
+        !filter_can_be_read(given->filter, given->len * sizeof *given->filter) ||
         !ep_linux_filter_is_valid(given->filter, given->len))
         return NULL;
     const struct ep_linux_call *call = ep_linux_filter_meets(given->filter, given->len);

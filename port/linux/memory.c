@@ -31,6 +31,8 @@ enum { FRAME_NATIVE = 32, FRAME_MMAP = 33 }; /* special frames, core/FORMAT.md *
 
 _Thread_local struct ep_memory_watcher ep_memory_mine;
 
+_Static_assert(sizeof(struct ep_stratum) <= EP_PART_HEAP_BYTES, "room in a thread's memory");
+
 static unsigned table_number;
 
 /* ---- which allocations are sampled ---- */
@@ -50,14 +52,18 @@ static size_t bytes_granted(const struct ep_stratum *stratum)
 
 static uint64_t advance(struct ep_memory_watcher *me, size_t size)
 {
-    me->stratum.position += me->granted ? me->granted - me->left : 0;
-    if (!memory_is_wanted()) {
+    const bool wanted = memory_is_wanted();
+    struct ep_stratum *stratum = wanted || me->granted ? ep_port_thread_part(EP_PART_HEAP) : NULL;
+
+    if (stratum)
+        stratum->position += me->granted ? me->granted - me->left : 0;
+    if (!stratum || !wanted) {
         me->left = PAUSE_BYTES;
         me->granted = 0;
         return 0;
     }
-    uint64_t stands_for = ep_stratum_advance(&me->stratum, size, ep_hook_period(EP_KIND_ALLOC));
-    me->left = me->granted = bytes_granted(&me->stratum);
+    uint64_t stands_for = ep_stratum_advance(stratum, size, ep_hook_period(EP_KIND_ALLOC));
+    me->left = me->granted = bytes_granted(stratum);
     return stands_for;
 }
 
@@ -88,11 +94,12 @@ struct taken {
 static __attribute__((noinline)) void record(const struct taken *taken, unsigned frame)
 {
     struct ep_memory_watcher *me = &ep_memory_mine;
+    struct ep_stratum *stratum = ep_port_thread_part(EP_PART_HEAP); /* there is one: this is a sample */
     struct ep_hook_event event = {.kind = EP_KIND_ALLOC, .value = taken->stands_for, .frame = frame, .skip = 3};
 
     me->busy = true;
     atomic_signal_fence(memory_order_seq_cst);
-    event.count = ep_stratum_count(&me->stratum, taken->stands_for, taken->size);
+    event.count = ep_stratum_count(stratum, taken->stands_for, taken->size);
     event.token = ep_live_take(table_number);
     uint32_t place = event.token ? EP_LIVE_PLACE(event.token) + 1 : 0;
     if (place && !ep_blocks_add(taken->block, taken->mapped, place)) {

@@ -16,7 +16,6 @@
 struct ep_memory_watcher {
     size_t left, granted;
     bool busy;
-    struct ep_stratum stratum;
 };
 extern _Thread_local struct ep_memory_watcher ep_memory_mine;
 

@@ -4,6 +4,8 @@
 
 #include "linux.h"
 
+#include <edgeprof/hooks.h>
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +21,27 @@ uint32_t ep_linux_period_ns(void);
 bool ep_linux_sampling_forked(void);
 /* From here on forks are prepared. Returns 0 or a negative errno value. Context: init. */
 int ep_linux_fork_watch(void);
+
+#define EP_LINUX_SHOWN 5 /* words: struct ep_work without its waits */
+
+/* What edgeprof keeps for a thread (thread_memory.c). Zero until the thread is announced or sampled. */
+struct ep_linux_here {
+    atomic_uint of_tid; /* 0: free */
+    uint32_t tid;       /* of ticks; 0: not known yet */
+    struct ep_linux_bounds bounds;
+    struct ep_work work;
+    uint32_t owner;  /* what the next three are of */
+    uint64_t ticked; /* ep_port_ticks() of the last kernel tick */
+    int64_t behind;  /* CPU time less what its ticks stand for */
+    struct ep_stratum stratum;
+    uint64_t fork_blocked; /* signals blocked by fork_prepare() */
+    uint64_t shown[EP_LINUX_SHOWN];
+    _Alignas(8) unsigned char parts[EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES +
+                                    EP_PART_HEAP_BYTES];
+};
+
+/* That of the calling thread; NULL: the system has no memory for it. Context: signal. */
+struct ep_linux_here *ep_linux_here(void);
 
 /* Stores the bounds of the calling thread's stack. Context: any thread. */
 void ep_linux_here_begins(struct ep_linux_bounds bounds);

@@ -17,21 +17,23 @@
 #define FIRST_NS   100000000u
 #define RETRIES_NS 200000000u
 
-static _Thread_local uint64_t fork_blocked; /* signals blocked by fork_prepare() */
-
 /* The kernel restarts a fork() that a signal interrupts. A large process that needs more than a period for it would
  * never succeed. Ticks in that time are not lost: they come as overruns. */
 static void fork_prepare(void)
 {
+    struct ep_linux_here *here = ep_linux_here();
     uint64_t ours = ep_linux_filter_met() || ep_linux_filter_is_here() ? 0 : ep_linux_signals_ours();
 
-    fork_blocked = ours ? ours & ~ep_linux_mask_raw(SIG_BLOCK, ours) : 0;
+    if (here)
+        here->fork_blocked = ours ? ours & ~ep_linux_mask_raw(SIG_BLOCK, ours) : 0;
 }
 
 static void fork_parent(void)
 {
-    if (fork_blocked)
-        (void)ep_linux_mask_raw(SIG_UNBLOCK, fork_blocked);
+    struct ep_linux_here *here = ep_linux_here();
+
+    if (here && here->fork_blocked)
+        (void)ep_linux_mask_raw(SIG_UNBLOCK, here->fork_blocked);
 }
 
 static void sampling_forked(void)

@@ -14,6 +14,7 @@
  * span ends, so it is the inner one.
  */
 #include "linux.h"
+#include "sampler.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -81,7 +82,7 @@ enum { NOT_FOUND, STATIC, DYNAMIC };
 
 /* The members of struct ep_work in front of `waiting`, which are all that a sample shows: a whole one would take half a
  * KiB of each thread. Zero but for what SHOW() writes. */
-static _Thread_local uint64_t shown[(offsetof(struct ep_work, waiting) + 7) / 8];
+_Static_assert(EP_LINUX_SHOWN * sizeof(uint64_t) >= offsetof(struct ep_work, waiting), "room for what is shown");
 #define SHOW(member, value) memcpy((char *)shown + offsetof(struct ep_work, member), &(value), sizeof(value))
 
 static const char *wanted; /* NULL: nothing is looked for */
@@ -352,10 +353,12 @@ static uint64_t id_read(const uint8_t *bytes)
 struct ep_work *ep_work_shown(void)
 {
     struct ep_work *own = ep_port_work();
+    struct ep_linux_here *here = ep_linux_here();
     uint8_t record[RECORD];
 
-    if (!record_read(record))
+    if (!here || !record_read(record))
         return own;
+    uint64_t *shown = here->shown;
     const uint64_t span_id = id_read(record + RECORD_SPAN);
     const uint64_t high = id_read(record), low = id_read(record + 8);
     if (!span_id || !(high | low))

@@ -19,51 +19,33 @@
 
 #define BEHIND_PART 8
 
-/* Zero until the thread is announced or sampled. */
-static _Thread_local struct {
-    struct ep_linux_bounds bounds;
-    struct ep_work work;
-    uint32_t tid;
-    uint32_t owner;  /* what the next three are of */
-    uint64_t ticked; /* ep_port_ticks() of the last kernel tick */
-    int64_t behind;  /* CPU time less what its ticks stand for */
-    struct ep_stratum stratum;
-} self;
-
 void ep_linux_here_begins(struct ep_linux_bounds bounds)
 {
-    self.bounds = bounds;
-}
+    struct ep_linux_here *here = ep_linux_here();
 
-void ep_linux_here_forked(void)
-{
-    self.tid = 0;
-}
-
-__attribute__((hot)) struct ep_work *ep_port_work(void)
-{
-    return &self.work;
+    if (here)
+        here->bounds = bounds;
 }
 
 /* Of the main thread, until its root is known, and of threads that nobody announced. */
-static __attribute__((noinline)) void bounds_first(uint32_t tid, uintptr_t sp)
+static __attribute__((noinline)) void bounds_first(struct ep_linux_here *here, uint32_t tid, uintptr_t sp)
 {
     if (tid == (uint32_t)getpid()) {
         ep_linux_main_root_find(sp);
-        self.bounds = ep_linux_main_bounds;
-    } else if (self.bounds.end == 0) {
+        here->bounds = ep_linux_main_bounds;
+    } else if (here->bounds.end == 0) {
         struct ep_linux_bounds found;
         if (ep_linux_stack_found(tid, sp, &found))
-            self.bounds = found;
+            here->bounds = found;
     }
 }
 
 /* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
-static void bounds_here(uint32_t tid, struct ep_registers *registers)
+static void bounds_here(struct ep_linux_here *here, uint32_t tid, struct ep_registers *registers)
 {
-    if (self.bounds.root == 0)
-        bounds_first(tid, registers->sp);
-    struct ep_linux_bounds *bounds = &self.bounds;
+    if (here->bounds.root == 0)
+        bounds_first(here, tid, registers->sp);
+    struct ep_linux_bounds *bounds = &here->bounds;
     __asm__("" : "+r"(bounds)); /* computes the address once */
     registers->stack_start = bounds->start;
     registers->stack_end = bounds->end;
@@ -73,20 +55,27 @@ static void bounds_here(uint32_t tid, struct ep_registers *registers)
 
 uint32_t ep_port_bounds(struct ep_registers *registers)
 {
-    if (self.tid == 0)
-        self.tid = ep_linux_tid();
-    bounds_here(self.tid, registers);
+    struct ep_linux_here *here = ep_linux_here();
+
     registers->alt_start = registers->alt_end = 0;
-    return self.tid;
+    if (!here) {
+        registers->stack_start = registers->stack_end = registers->stack_root = 0;
+        registers->moved = 0;
+        return ep_linux_tid();
+    }
+    if (here->tid == 0)
+        here->tid = ep_linux_tid();
+    bounds_here(here, here->tid, registers);
+    return here->tid;
 }
 
-static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *ucontext)
+static void capture_here(struct ep *ep, struct ep_linux_here *here, uint32_t tid, uint64_t ns, const void *ucontext)
 {
     struct ep_registers registers;
 
     ep_linux_context(ucontext, &registers);
     ep_linux_stack_seen(registers.alt_end - registers.alt_start);
-    bounds_here(tid, &registers);
+    bounds_here(here, tid, &registers);
     ep_capture(ep, &registers, tid, ns);
 }
 
@@ -96,22 +85,22 @@ static void capture_here(struct ep *ep, uint32_t tid, uint64_t ns, const void *u
  * is added: it does not depend on what this tick finds. (Simulated: shares within 0.6 %, differences of 2 ticks.) If
  * the thread ran all the time, ticks are missing or it could take no signal: this one stands for all of them. used: CPU
  * time since its last tick, reported: what of it is in a profile already. */
-static uint64_t kernel_tick(uint64_t used, uint64_t reported)
+static uint64_t kernel_tick(struct ep_linux_here *here, uint64_t used, uint64_t reported)
 {
-    int64_t tick = ep_linux_kernel_tick_ns(), more = self.behind / BEHIND_PART;
-    uint64_t last = self.ticked, weight;
+    int64_t tick = ep_linux_kernel_tick_ns(), more = here->behind / BEHIND_PART;
+    uint64_t last = here->ticked, weight;
 
-    self.ticked = ep_port_ticks();
-    if ((int64_t)used > tick + tick / 2 && ep_port_ticks_ns(self.ticked - last) < used + used / 16)
+    here->ticked = ep_port_ticks();
+    if ((int64_t)used > tick + tick / 2 && ep_port_ticks_ns(here->ticked - last) < used + used / 16)
         weight = used > reported ? used - reported : 0;
     else
         weight = (uint64_t)(tick + (more > tick / 2 ? tick / 2 : more < -tick ? -tick : more));
-    self.behind += (int64_t)(used - reported - weight);
+    here->behind += (int64_t)(used - reported - weight);
     return weight;
 }
 
 /* Returns the weight of the sample; 0: none. */
-static uint64_t weight_of(struct ep_linux_slot *slot, uint32_t owner, uint64_t expiries)
+static uint64_t weight_of(struct ep_linux_here *here, struct ep_linux_slot *slot, uint32_t owner, uint64_t expiries)
 {
     uint32_t period = atomic_load_explicit(&slot->period_ns, memory_order_relaxed);
     bool by_tick = atomic_load_explicit(&slot->clock, memory_order_relaxed) == EP_LINUX_BY_TICK;
@@ -126,14 +115,14 @@ static uint64_t weight_of(struct ep_linux_slot *slot, uint32_t owner, uint64_t e
     }
     if (!by_tick)
         return used - reported;
-    if (self.owner != owner) {
-        self.owner = owner;
-        self.behind = 0;
+    if (here->owner != owner) {
+        here->owner = owner;
+        here->behind = 0;
     }
-    uint64_t weight = kernel_tick(used, reported);
+    uint64_t weight = kernel_tick(here, used, reported);
     if (period <= ep_linux_kernel_tick_ns() / 8 * 9u) /* a sample a tick: strata would join and skip some */
         return weight;
-    return ep_stratum_advance(&self.stratum, weight, period);
+    return ep_stratum_advance(&here->stratum, weight, period);
 }
 
 /* Ticks that waited while a handler of the program kept them blocked: alternate.c. */
@@ -148,17 +137,18 @@ static void count_waited(struct ep *ep, const siginfo_t *info, const void *ucont
 static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, const void *ucontext)
 {
     uint32_t index = owner >> 8;
+    struct ep_linux_here *here = ep_linux_here();
 
-    if (index >= EP_MAX_THREADS ||
+    if (!here || index >= EP_MAX_THREADS ||
         (atomic_load_explicit(&ep_linux_slots[index].generation, memory_order_relaxed) & 0xff) != (owner & 0xff))
         return;
     struct ep_linux_slot *slot = &ep_linux_slots[index];
-    uint64_t ns = weight_of(slot, owner, 1u + (uint64_t)(uint32_t)info->si_overrun);
+    uint64_t ns = weight_of(here, slot, owner, 1u + (uint64_t)(uint32_t)info->si_overrun);
     count_waited(ep, info, ucontext);
     if (ns == 0)
         return;
     (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
-    capture_here(ep, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
+    capture_here(ep, here, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
 }
 
 /* From 3/4 to 5/4 of the thread's period. */
@@ -170,12 +160,12 @@ static uint32_t perf_period(const struct ep_linux_slot *slot, unsigned part)
 
 /* A program that repeats itself to the microsecond would meet one period always in the same places. A system call that
  * changes it takes 0.5 us. */
-static int perf_vary(struct ep_linux_slot *slot, int fd)
+static int perf_vary(const struct ep_linux_here *here, struct ep_linux_slot *slot, int fd)
 {
     uint64_t dice = ep_port_ticks() * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     unsigned part = (unsigned)(dice * (2 * EP_LINUX_PERF_MEAN + 1) >> 32);
 
-    int error = ep_linux_perf_period(fd, self.tid, perf_period(slot, part));
+    int error = ep_linux_perf_period(fd, here->tid, perf_period(slot, part));
     if (error)
         return error;
     atomic_store_explicit(&slot->perf_part, (unsigned char)part, memory_order_relaxed);
@@ -185,19 +175,23 @@ static int perf_vary(struct ep_linux_slot *slot, int fd)
 /* A sample stands for a period. Time in the kernel has none, see report_residual() in thread_table.c. */
 static void handle_perf(struct ep *ep, int fd, const void *ucontext)
 {
-    if (self.tid == 0)
-        self.tid = ep_linux_tid();
-    struct ep_linux_slot *slot = ep_linux_slot_by_perf(fd, self.tid);
+    struct ep_linux_here *here = ep_linux_here();
+
+    if (!here)
+        return;
+    if (here->tid == 0)
+        here->tid = ep_linux_tid();
+    struct ep_linux_slot *slot = ep_linux_slot_by_perf(fd, here->tid);
     if (!slot)
         return;
     uint32_t period = perf_period(slot, atomic_load_explicit(&slot->perf_part, memory_order_relaxed));
-    int error = perf_vary(slot, fd);
+    int error = perf_vary(here, slot, fd);
     if (error) { /* it may expire too often: the next scan gives the thread a timer */
         ep_linux_perf_refuse(error);
         return;
     }
     (void)atomic_fetch_add_explicit(&slot->charged_ns, period, memory_order_relaxed);
-    capture_here(ep, self.tid, period, ucontext);
+    capture_here(ep, here, here->tid, period, ucontext);
 }
 
 /* Keeps errno: nothing here changes it, or it restores it. */

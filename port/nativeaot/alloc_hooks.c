@@ -60,7 +60,13 @@ struct watcher {
     struct ep_stratum shared, lone, coin;
     struct probe *probe; /* while ep_dotnet_alloc_check() runs: no profiler does yet */
 };
-static _Thread_local struct watcher mine;
+_Static_assert(sizeof(struct watcher) <= EP_PART_ALLOCATIONS_BYTES, "room in a thread's memory");
+
+/* NULL: there is no memory for it. */
+static struct watcher *watcher_here(void)
+{
+    return ep_port_thread_part(EP_PART_ALLOCATIONS);
+}
 
 struct allocation {
     const struct ep_dotnet_type *type;
@@ -197,12 +203,11 @@ static bool is_lone(uint32_t flags, uint64_t size)
     return (flags & ~FLAGS_OF_CONTEXT) != 0 || size >= CONTEXT_BYTES;
 }
 
-static __attribute__((noinline)) void *watch_alloc(const struct ep_dotnet_type *type, uint32_t flags,
-                                                   uintptr_t elements, const uintptr_t *frame)
+static __attribute__((noinline)) void *watch_alloc(struct watcher *me, const struct ep_dotnet_type *type,
+                                                   uint32_t flags, uintptr_t elements, const uintptr_t *frame)
 {
     uint64_t counter = RhGetAllocatedBytesForCurrentThread();
     struct allocation allocation = {.type = type, .size = size_of(type, elements)};
-    struct watcher *me = &mine;
     bool lone = is_lone(flags, allocation.size), watched = watch_begin(me, counter);
     bool met_for_size = me->stops == atomic_load_explicit(&ep_dotnet_stops, memory_order_relaxed);
 
@@ -272,7 +277,7 @@ static bool is_bytes(const struct ep_dotnet_type *type)
 static __attribute__((noinline)) void *probe_alloc(const struct ep_dotnet_type *type, uint32_t flags,
                                                    uintptr_t elements, const uintptr_t *frame)
 {
-    struct probe *probe = mine.probe;
+    struct probe *probe = watcher_here()->probe;
     const uint64_t before = RhGetAllocatedBytesForCurrentThread();
     void *object = __real_RhpGcAlloc(type, flags, elements, frame);
 
@@ -299,13 +304,18 @@ void ep_dotnet_alloc_check(void (*allocate)(void))
                                                   : "the runtime has no RhGetAllocatedBytesForCurrentThread");
         return;
     }
-    mine.probe = &probe;
+    struct watcher *me = watcher_here();
+    if (!me) {
+        alloc_refuse("there is no memory for a thread");
+        return;
+    }
+    me->probe = &probe;
     for (unsigned i = 0; i < TRIES && (!probe.array || probe.wrong); i++) {
         probe.array = false;
         probe.wrong = NULL;
         allocate();
     }
-    mine.probe = NULL;
+    me->probe = NULL;
     if (!probe.array)
         probe.wrong = "the runtime does not call RhpGcAlloc as before";
     else if (!probe.raw && !probe.wrong)
@@ -316,8 +326,10 @@ void ep_dotnet_alloc_check(void (*allocate)(void))
 
 void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintptr_t elements, const uintptr_t *frame)
 {
-    struct watcher *me = &mine;
+    struct watcher *me = watcher_here();
 
+    if (!me)
+        return __real_RhpGcAlloc(type, flags, elements, frame);
     if (!alloc_is_wanted() || ep_dotnet_refuses(EP_KIND_ALLOC)) {
         me->look_at = 0;
         return me->probe ? probe_alloc(type, flags, elements, frame) : __real_RhpGcAlloc(type, flags, elements, frame);
@@ -328,7 +340,7 @@ void *__wrap_RhpGcAlloc(const struct ep_dotnet_type *type, uint32_t flags, uintp
         if (RhGetAllocatedBytesForCurrentThread() + size / 2 < me->look_at && !is_lone(flags, size))
             return __real_RhpGcAlloc(type, flags, elements, frame);
     }
-    return watch_alloc(type, flags, elements, frame);
+    return watch_alloc(me, type, flags, elements, frame);
 }
 
 /* Called from managed code in preemptive mode, in which the array may move. */
@@ -346,9 +358,11 @@ static uint32_t follow_array(void *const *array)
 
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array)
 {
-    struct watcher *me = &mine;
+    struct watcher *me = watcher_here();
 
     __real_RhAllocateNewArray(type, elements, flags, array);
+    if (!me)
+        return;
     if (!alloc_is_wanted() || !is_usable()) {
         if (me->probe)
             me->probe->raw |= elements == EP_DOTNET_PROBE_RAW && is_bytes(type);

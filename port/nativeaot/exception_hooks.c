@@ -14,11 +14,13 @@
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base);
 void ep_dotnet_first_chance(void *const *object);
 
-static _Thread_local struct {
+struct throwing {
     struct ep_registers registers; /* registers in the runtime's assembly, called by the code that throws */
     struct ep_stratum stratum;
     bool known;
-} throwing;
+};
+
+_Static_assert(sizeof(struct throwing) <= EP_PART_EXCEPTIONS_BYTES, "room in a thread's memory");
 
 /* Defined with the trampolines, which call them. */
 EP_RUNTIME_FUNCTION void __real_OnFirstChanceException(void);
@@ -62,25 +64,31 @@ static bool exceptions_fit(void *const *object)
 
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
-    throwing.known = !again;
-    throwing.registers = (struct ep_registers){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
+    struct throwing *throwing = ep_port_thread_part(EP_PART_EXCEPTIONS);
+
+    if (!throwing)
+        return;
+    throwing->known = !again;
+    throwing->registers = (struct ep_registers){.pc = pc, .sp = sp, .fp = fp, .lr = EP_LR_CALLED, .base = base};
 }
 
 void ep_dotnet_first_chance(void *const *object)
 {
-    bool known = throwing.known;
+    struct throwing *throwing = ep_port_thread_part(EP_PART_EXCEPTIONS);
+    bool known = throwing && throwing->known;
 
-    throwing.known = false;
+    if (throwing)
+        throwing->known = false;
     if (!known || !object || !ep_hook_wants(EP_KIND_EXCEPTION) || ep_dotnet_refuses(EP_KIND_EXCEPTION) ||
         !exceptions_fit(object))
         return;
-    uint64_t count = ep_stratum_advance(&throwing.stratum, 1, ep_hook_period(EP_KIND_EXCEPTION));
+    uint64_t count = ep_stratum_advance(&throwing->stratum, 1, ep_hook_period(EP_KIND_EXCEPTION));
     const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION,
                                         .type = (uintptr_t)*object,
                                         .count = (uint32_t)count,
                                         .value = count,
                                         .skip = 1,
-                                        .registers = &throwing.registers};
+                                        .registers = &throwing->registers};
     if (count)
         (void)ep_dotnet_event(&event);
 }

@@ -253,6 +253,13 @@ struct ep_work *ep_port_work(void)
     return ep_sim.works ? ep_sim.works : &ep_sim.work;
 }
 
+void *ep_port_thread_part(enum ep_thread_part part)
+{
+    static _Alignas(8) unsigned char parts[EP_PARTS][EP_PART_OTEL_BYTES];
+
+    return parts[part];
+}
+
 int ep_port_threads_announced(void)
 {
     return ep_sim.announced;

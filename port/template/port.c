@@ -64,6 +64,13 @@ void ep_port_identity(struct ep_identity *identity)
     memcpy(identity->executable, "firmware", sizeof "firmware");
 }
 
+void *ep_port_thread_part(enum ep_thread_part part)
+{
+    static _Alignas(8) unsigned char parts[EP_PARTS][EP_PART_OTEL_BYTES];
+
+    return parts[part];
+}
+
 struct ep_work *ep_port_work(void)
 {
     /* !FIXME: one a task, for instance in its control block. */

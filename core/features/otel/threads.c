@@ -28,11 +28,13 @@ static struct ep_context_keys keys;
 static atomic_flag learning;
 static atomic_bool missed, on, full;
 
-static _Thread_local struct {
+struct own_record {
     struct ep_thread_record head;
     uint8_t attributes[ATTRIBUTES_MOST];
     uint32_t run, tags; /* what the attributes are of */
-} record;
+};
+
+_Static_assert(sizeof(struct own_record) <= EP_PART_OTEL_BYTES, "room in a thread's memory");
 
 /* ---- keys ---- */
 
@@ -99,7 +101,7 @@ static void big_endian(uint8_t *bytes, uint64_t value)
 }
 
 /* Inner labels come first and hide outer ones of the same key. Returns the size. */
-static unsigned labels_write(const struct ep_tags *tags, unsigned set)
+static unsigned labels_write(struct own_record *record, const struct ep_tags *tags, unsigned set)
 {
     struct ep_tag_pair pair;
     uint64_t seen = 0;
@@ -113,35 +115,35 @@ static unsigned labels_write(const struct ep_tags *tags, unsigned set)
         seen |= UINT64_C(1) << key;
         if (length > ENTRY_MOST || size + 2 + length > ATTRIBUTES_MOST)
             continue;
-        record.attributes[size] = (uint8_t)key;
-        record.attributes[size + 1] = (uint8_t)length;
-        memcpy(&record.attributes[size + 2], pair.value, length);
+        record->attributes[size] = (uint8_t)key;
+        record->attributes[size + 1] = (uint8_t)length;
+        memcpy(&record->attributes[size + 2], pair.value, length);
         size += 2 + (unsigned)length;
     }
     return size;
 }
 
 /* The labels are written anew only if they have changed. */
-static void labels_show(uint32_t tags)
+static void labels_show(struct own_record *record, uint32_t tags)
 {
     uint32_t run = atomic_load_explicit(&ep_run, memory_order_relaxed);
     struct ep *ep = NULL;
 
-    if (record.tags == tags && (tags == 0 || record.run == run))
+    if (record->tags == tags && (tags == 0 || record->run == run))
         return;
-    record.head.attributes_size = 0;
+    record->head.attributes_size = 0;
     if (tags && (ep = ep_hold()) != NULL) {
-        record.head.attributes_size = (uint16_t)labels_write(&ep->tags, tags);
+        record->head.attributes_size = (uint16_t)labels_write(record, &ep->tags, tags);
         ep_release();
     }
-    record.run = run;
-    record.tags = tags;
+    record->run = run;
+    record->tags = tags;
 }
 
-static void valid_set(bool valid)
+static void valid_set(struct own_record *record, bool valid)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    *(volatile uint8_t *)&record.head.valid = valid;
+    *(volatile uint8_t *)&record->head.valid = valid;
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -149,14 +151,17 @@ static void valid_set(bool valid)
 static void show(const struct ep_work *work)
 {
     const bool whole = work->span_id && (work->trace_high | work->trace_low);
+    struct own_record *record = ep_port_thread_part(EP_PART_OTEL);
 
-    valid_set(false);
-    big_endian(record.head.trace_id, whole ? work->trace_high : 0);
-    big_endian(record.head.trace_id + 8, whole ? work->trace_low : 0);
-    big_endian(record.head.span_id, whole ? work->span_id : 0);
-    labels_show(ep_work_tags());
-    otel_thread_ctx_v1 = &record.head;
-    valid_set(whole || record.head.attributes_size);
+    if (!record)
+        return;
+    valid_set(record, false);
+    big_endian(record->head.trace_id, whole ? work->trace_high : 0);
+    big_endian(record->head.trace_id + 8, whole ? work->trace_low : 0);
+    big_endian(record->head.span_id, whole ? work->span_id : 0);
+    labels_show(record, ep_work_tags());
+    otel_thread_ctx_v1 = &record->head;
+    valid_set(record, whole || record->head.attributes_size);
 }
 
 /* ---- start, fork ---- */
@@ -164,8 +169,11 @@ static void show(const struct ep_work *work)
 /* In the child, on its only thread. */
 static void forked(void)
 {
+    struct own_record *record = ep_port_thread_part(EP_PART_OTEL);
+
     atomic_flag_clear(&learning);
-    valid_set(false);
+    if (record)
+        valid_set(record, false);
     otel_thread_ctx_v1 = NULL;
 }
 
