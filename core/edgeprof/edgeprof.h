@@ -258,7 +258,9 @@ struct ep_stats {
     uint64_t busy_stops; /* calls of ep_stop() that returned -EBUSY, of all runs of this process */
 };
 
-/* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
+/* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise. If another library of
+ * the process contains edgeprof and profiles it, this profiler has no CPU samples (ep_notice_to() has a line), but the
+ * events of its own library.
  *
  * Returns
  *   0          profiling runs
@@ -305,7 +307,8 @@ const char *ep_start_error(void);
  * Returns
  *   0           everything was delivered or stored. The memory is yours again
  *   -ETIMEDOUT  undelivered messages were dropped and counted. The memory is yours again
- *   -EBUSY      profiling has stopped, but a thread still uses the memory: neither free nor reuse it. Call again
+ *   -EBUSY      profiling has stopped, but a thread still uses the memory: neither free nor reuse it. It is one of the
+ *               program, or one of edgeprof that had not ended 10 s after the deadline. Call again
  *               until the result changes; that is the result of the whole stop. Until then ep_start() returns -EBUSY
  *               too. ep_stats.busy_stops counts these calls, and ep_start_error() explains them
  *   -ESRCH      no profiler runs

@@ -27,7 +27,8 @@ extern "C" {
  *   others     the system's error
  * Context: init. */
 int ep_control_start(const char *where, const char *token);
-/* Stops the control endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
+/* Stops the control endpoint. Returns 0, -ESRCH when there is none, or -EBUSY: its thread does not end within 10 s and
+ * keeps its memory. Context: init. */
 int ep_control_stop(void);
 
 struct ep_pull_config {
@@ -62,7 +63,7 @@ struct ep_pull_config {
  *   others     the system's error
  * Context: init. */
 int ep_pull_start(const struct ep_pull_config *config);
-/* Stops the pull endpoint. Returns 0, or -ESRCH when there is none. Context: init. */
+/* Stops the pull endpoint. Returns as ep_control_stop(). Context: init. */
 int ep_pull_stop(void);
 
 #ifdef __cplusplus

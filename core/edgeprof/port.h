@@ -169,8 +169,9 @@ enum ep_role {
  * Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
 
-/* Waits until the thread's fn has returned; returns at once for a parked thread. Context: init. */
-int ep_port_thread_join(enum ep_role role);
+/* Waits until the thread's fn has returned; returns at once for a parked thread. -ETIMEDOUT: it has not at `until_ns`
+ * (uptime); call it again later. Context: init. */
+int ep_port_thread_join(enum ep_role role, uint64_t until_ns);
 
 /* A counter that threads can wait for. */
 struct ep_event {

@@ -22,6 +22,7 @@
 #define HANDLERS_POLL_NS  200000u
 #define HANDLERS_POLLS    500u /* the least: a thread that leaves soon is waited for without any time left */
 #define MS                1000000u
+#define THREAD_ENDS_NS    10000000000u /* beyond the deadline, on a machine that is very busy */
 
 static struct ep_stats final_stats;
 static bool ever_started;
@@ -29,6 +30,8 @@ static bool ever_started;
 static struct ep *leaving;
 static bool leaving_clean; /* nothing of it was lost at its end */
 static _Atomic uint64_t busy_stops;
+static unsigned unended;    /* a bit a role: its thread had not ended when the time for it was over */
+static struct ep *unclosed; /* whose transport such a thread may use */
 
 static bool manual(const struct ep *ep)
 {
@@ -68,17 +71,39 @@ static void transport_close(struct ep *ep)
         ep->deliver->transport->close(ep->deliver->transport_state);
 }
 
-static void collect_end(struct ep *ep)
+/* A thread ends by its deadline, unless a transport, a disk or a debugger holds it. */
+static void thread_end(enum ep_role role, uint64_t deadline_ns)
+{
+    const uint64_t now = ep_port_uptime_ns();
+
+    if (ep_port_thread_join(role, (deadline_ns > now ? deadline_ns : now) + THREAD_ENDS_NS) == -ETIMEDOUT)
+        unended |= 1u << role;
+}
+
+static void collect_end(struct ep *ep, uint64_t deadline_ns)
 {
     atomic_store(&ep->stopping, true);
     ep_collect_wake(ep);
-    (void)ep_port_thread_join(EP_ROLE_COLLECT);
+    thread_end(EP_ROLE_COLLECT, deadline_ns);
 }
 
-static void deliver_end(struct ep *ep)
+static void deliver_end(struct ep *ep, uint64_t deadline_ns)
 {
     ep_port_wake(&ep->deliver->event);
-    (void)ep_port_thread_join(EP_ROLE_DELIVER);
+    thread_end(EP_ROLE_DELIVER, deadline_ns);
+}
+
+/* Waits for threads that were given up. False: one has not ended. */
+static bool threads_ended(uint64_t until_ns)
+{
+    for (unsigned role = 0; unended >> role; role++)
+        if ((unended >> role & 1) && ep_port_thread_join((enum ep_role)role, until_ns) != -ETIMEDOUT)
+            unended &= ~(1u << role);
+    if (!unended && unclosed) {
+        transport_close(unclosed);
+        unclosed = NULL;
+    }
+    return unended == 0;
 }
 
 /* The longest a parked profiler waits before it starts its threads. It gives a program time to finish what it may
@@ -96,7 +121,7 @@ static int threads_park(struct ep *ep)
         atomic_store(&ep->stopping, true);
         atomic_store(&ep->deliver->stop_deadline_ns, 1);
         ep_port_wake(&ep->collect_event); /* a port without parking has started it already */
-        (void)ep_port_thread_join(EP_ROLE_COLLECT);
+        thread_end(EP_ROLE_COLLECT, 0);
         atomic_store(&ep->stopping, false);
         atomic_store(&ep->deliver->stop_deadline_ns, 0);
         return error;
@@ -118,7 +143,7 @@ static int threads_start(struct ep *ep)
     error = ep_port_thread_start(EP_ROLE_DELIVER, ep_deliver_thread);
     if (error) {
         atomic_store(&ep->deliver->stop_deadline_ns, 1);
-        collect_end(ep);
+        collect_end(ep, 0);
         return ep_refuse(error, "cannot start the deliver thread");
     }
     atomic_store(&ep->threads_run, true);
@@ -136,13 +161,13 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     ep_deadline_shrink(&ep->deliver->send_deadline,
                        deadline_ns); /* must follow the store above: see struct ep_deliver_until */
     if (!manual(ep) && ep_threads_resume(ep) == 0) {
-        collect_end(ep);
-        deliver_end(ep);
+        collect_end(ep, deadline_ns);
+        deliver_end(ep, deadline_ns);
         return;
     }
     if (!manual(ep)) { /* no thread can be created any more: this thread does their work */
-        (void)ep_port_thread_join(EP_ROLE_COLLECT);
-        (void)ep_port_thread_join(EP_ROLE_DELIVER);
+        thread_end(EP_ROLE_COLLECT, deadline_ns);
+        thread_end(EP_ROLE_DELIVER, deadline_ns);
     }
     ep->deliver->retry_at_ns = 0;
     atomic_store(&ep->stopping, true);
@@ -178,6 +203,10 @@ static __attribute__((noinline)) int settle(uint64_t until_ns)
 {
     struct ep *ep = leaving;
 
+    if (!threads_ended(until_ns))
+        return ep_refuse(-EBUSY,
+                         "a thread of edgeprof does not end (its transport, a disk or a debugger holds it): leave "
+                         "the memory in place, and try again");
     if (!wait_for_handlers(until_ns))
         return ep_refuse(-EBUSY, "a thread still uses the profiler's memory (it is in a long pause, or a debugger has "
                                  "stopped it): leave the memory in place, and try again");
@@ -234,7 +263,10 @@ static int start_pipeline(struct ep *ep)
         (void)handlers_leave(); /* threads may have been armed before the failure */
         threads_stop(ep, 0);
     }
-    transport_close(ep);
+    if (unended)
+        unclosed = ep;
+    else
+        transport_close(ep);
     return error;
 }
 
@@ -285,7 +317,7 @@ int ep_start(const struct ep_config *config)
     }
     ep_level_end();
     ep_publish(NULL);
-    return handlers_leave() ? error : -EBUSY;
+    return handlers_leave() && !unended ? error : -EBUSY;
 }
 
 /* Counts as lost what is still undelivered. Returns whether there was nothing. */
@@ -321,8 +353,11 @@ static bool wind_down(struct ep *ep, uint64_t now, uint64_t deadline_ns)
         return false;
     ep_port_sampling_stop(); /* a thread that was just starting may have armed its timer after the first call */
     threads_stop(ep, deadline_ns);
-    transport_close(ep);
-    leaving_clean = count_undelivered(ep);
+    if (unended)
+        unclosed = ep;
+    else
+        transport_close(ep);
+    leaving_clean = !unended && count_undelivered(ep);
     ep_stats_fill(ep, &final_stats);
     atomic_store(&ep->parked, false); /* no thread that stays may start them again */
     ep_publish(NULL);
@@ -401,7 +436,8 @@ int ep_deliver(uint32_t deadline_ms)
 void ep_forked(void)
 {
     ep_running_forget();
-    leaving = NULL;
+    leaving = unclosed = NULL;
+    unended = 0;
     EP_EACH_FEATURE (at, forked)
         at.feature->forked();
 }

@@ -35,8 +35,9 @@
 /* Maximum distance of glibc's thread block from the thread pointer. */
 #define THREAD_BLOCK 2304
 /* Stack room below a parked thread's frame for the jump back. */
-#define RESUME_ROOM 4096u
-#define GONE_TRIALS 10000u
+#define RESUME_ROOM  4096u
+#define GONE_TRIALS  10000u
+#define JOIN_LOOK_NS 100000000u
 
 /* Room for TLS handshakes and name lookups on the deliver thread. Only touched pages cost memory. */
 #define STACK_BYTES  (256 * 1024)
@@ -48,6 +49,8 @@ static struct {
     pthread_t thread;
     void (*fn)(void);
     struct ep_event ready; /* counts starts: the thread is marked as own, or about to be parked */
+    struct ep_event ended;
+    atomic_bool has_ended; /* fn has returned */
     bool park;
     atomic_uint state;
     int *tid_at; /* the C library's word with the thread's id, which the kernel clears when the thread ends */
@@ -177,6 +180,8 @@ static void *own_main(void *argument)
     if (role == EP_ROLE_DELIVER) /* on Linux nice is per thread */
         (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DELIVER_NICE);
     own[role].fn();
+    atomic_store(&own[role].has_ended, true);
+    ep_port_wake(&own[role].ended);
     return NULL;
 }
 
@@ -204,6 +209,7 @@ static int thread_make(enum ep_role role, void (*fn)(void), bool parked)
 
     own[role].fn = fn;
     own[role].park = parked;
+    atomic_store(&own[role].has_ended, false);
     atomic_store(&own[role].state, LIVE);
     unsigned seen = atomic_load(&own[role].ready.value);
     int error = pthread_attr_init(&attributes);
@@ -295,9 +301,21 @@ void ep_linux_threads_lost(void)
     ep_linux_pins_forked();
 }
 
-int ep_port_thread_join(enum ep_role role)
+/* The C library's join has no deadline on a clock that nobody sets. A thread that the kernel has ended (a filter of
+ * system calls) does not say so. */
+int ep_port_thread_join(enum ep_role role, uint64_t until_ns)
 {
-    return -pthread_join(own[role].thread, NULL);
+    for (;;) {
+        const unsigned seen = atomic_load(&own[role].ended.value);
+        const uint32_t tid = atomic_load(&own_tid[role]);
+        if (atomic_load(&own[role].has_ended) || atomic_load(&own[role].state) == PARKED ||
+            (tid && syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH))
+            return -pthread_join(own[role].thread, NULL);
+        const uint64_t now = ep_port_uptime_ns();
+        if (now >= until_ns)
+            return -ETIMEDOUT;
+        ep_port_wait(&own[role].ended, seen, until_ns - now < JOIN_LOOK_NS ? until_ns - now : JOIN_LOOK_NS);
+    }
 }
 
 /* Waits or wakes. The timeout has the kernel's type, independent of this C library's time_t. */

@@ -26,6 +26,7 @@ _Static_assert(MEMORY <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
 
 static atomic_uint period_ns;
 static atomic_uint sampling; /* RUNNING, else no thread is armed */
+static bool beside;          /* another copy of edgeprof counts the CPU time of this process */
 static uint64_t tick_cost_ns;
 
 size_t ep_port_memory_size(void)
@@ -151,10 +152,15 @@ static int sampling_begin(void)
 
 int ep_port_sampling_start(void *memory, uint32_t period, uint32_t clock)
 {
+    ep_linux_slots = memory;
+    beside = !ep_linux_claim();
+    if (beside) {
+        atomic_store(&sampling, PAUSED);
+        return ep_linux_fork_watch();
+    }
     int error = ep_linux_signals_take();
     if (error)
         return error;
-    ep_linux_slots = memory;
     ep_linux_clock_choose(clock);
     ep_linux_perf_choose(clock);
     ep_linux_ticks_begin();
@@ -177,7 +183,7 @@ void ep_port_sampling_period(uint32_t period)
 {
     unsigned state = atomic_load(&sampling);
 
-    if (state == STOPPED)
+    if (state == STOPPED || beside)
         return;
     if (period == 0) {
         sampling_halt(PAUSED, EP_LINUX_USED_NOW);
@@ -193,4 +199,5 @@ void ep_port_sampling_period(uint32_t period)
 void ep_port_sampling_stop(void)
 {
     sampling_halt(STOPPED, EP_LINUX_USED_NOW);
+    ep_linux_claim_end();
 }

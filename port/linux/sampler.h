@@ -17,6 +17,12 @@ bool ep_linux_samples(void);
 /* The period of sampling. Context: any thread. */
 uint32_t ep_linux_period_ns(void);
 
+/* Only one profiler of a process counts its CPU time. Returns false, and says so in a line, if another copy of edgeprof
+ * does. Context: init. */
+bool ep_linux_claim(void);
+void ep_linux_claim_end(void);
+void ep_linux_claim_forked(void);
+
 /* Stops sampling in a forked child, where the timers are gone. True: it was not stopped. Context: init. */
 bool ep_linux_sampling_forked(void);
 /* From here on forks are prepared. Returns 0 or a negative errno value. Context: init. */

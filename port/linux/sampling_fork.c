@@ -41,6 +41,7 @@ static void sampling_forked(void)
     if (ep_linux_sampling_forked())
         ep_linux_perf_forked();
     ep_linux_here_forked();
+    ep_linux_claim_forked();
     ep_linux_threads_lost();
     ep_forked();
     fork_parent();

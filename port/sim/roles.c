@@ -136,12 +136,16 @@ int ep_port_thread_resume(enum ep_role role)
     return error;
 }
 
-int ep_port_thread_join(enum ep_role role)
+int ep_port_thread_join(enum ep_role role, uint64_t until_ns)
 {
     roles[role].alive &= !roles[role].parked;
-    while (roles[role].alive)
-        if (!run_ready())
-            advance(UINT64_MAX);
+    while (roles[role].alive) {
+        if (run_ready())
+            continue;
+        if (ep_port_uptime_ns() >= until_ns)
+            return -ETIMEDOUT;
+        advance(until_ns);
+    }
     ep_sim.joins[role]++;
     return ep_sim_fails(join_name[role]);
 }

@@ -152,10 +152,11 @@ int ep_port_thread_start(enum ep_role role, void (*fn)(void))
     return -ENOSYS;
 }
 
-int ep_port_thread_join(enum ep_role role)
+int ep_port_thread_join(enum ep_role role, uint64_t until_ns)
 {
-    /* !FIXME: wait until the role's fn has returned. */
+    /* !FIXME: wait until the role's fn has returned, or until that time. */
     (void)role;
+    (void)until_ns;
     return -ENOSYS;
 }
 

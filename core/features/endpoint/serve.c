@@ -21,6 +21,7 @@
 
 #define ASKING_NS  2000000000u /* maximum time from accept to the end of the request */
 #define LEAVING_NS 2000000000u
+#define ENDS_NS    10000000000u /* until a thread that does not end is given up */
 #define SERVERS    2u
 
 enum phase { READING, WAITING, SENDING, LEAVING };
@@ -283,7 +284,11 @@ int ep_server_stop(struct ep_server *server)
     if (!atomic_exchange(&server->running, false))
         return -ESRCH;
     ep_port_sockets_wake(server->service->role);
-    (void)ep_port_thread_join(server->service->role);
+    /* A thread that does not end keeps its sockets and its memory. */
+    if (ep_port_thread_join(server->service->role, ep_port_uptime_ns() + ENDS_NS) == -ETIMEDOUT) {
+        atomic_store(&server->running, true);
+        return -EBUSY;
+    }
     ep_port_listen_end(server->service->role);
     return 0;
 }

@@ -54,7 +54,7 @@ struct ep_server {
 /* Starts serving at an address; a server is zero before its first start. Returns 0; -EALREADY; else the port's error.
  * Context: init. */
 int ep_server_start(struct ep_server *server, const struct ep_address *where);
-/* 0 or -ESRCH. Context: init. */
+/* 0, -ESRCH, or -EBUSY: the thread has not ended. Context: init. */
 int ep_server_stop(struct ep_server *server);
 
 /* The body of the endpoint's thread. */

@@ -72,6 +72,12 @@ static int enter_namespace(void)
 
 #ifdef LINKED
 #include <edgeprof/edgeprof.h>
+#include <edgeprof/transport.h>
+
+static void say(const char *line)
+{
+    fprintf(stderr, "%s\n", line);
+}
 
 /* The program stops it only by its end. */
 static int start_profiler(void)
@@ -82,9 +88,51 @@ static int start_profiler(void)
                                      .service = "coexist",
                                      .level = EP_LEVEL_HIGH,
                                      .endpoint = "file:///dev/null"};
+    ep_notice_to(say);
     const int error = ep_start(&config);
 
     return error == -EPERM ? 0 : error;
+}
+
+static int send_never(void *state, const struct ep_message *message, const struct ep_deadline *deadline,
+                      uint64_t *retry_ns)
+{
+    (void)state, (void)message, (void)deadline, (void)retry_ns;
+    while (pause() != 0) {
+    }
+    return 0;
+}
+
+/* A transport that never returns: ep_stop() gives it up. */
+static int never_sent(void)
+{
+    static const struct ep_transport stuck = {.name = "stuck", .send = send_never};
+    static uint8_t memory[EP_MEMORY_DEFAULT];
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = sizeof memory,
+                                     .service = "stuck",
+                                     .level = EP_LEVEL_HIGH,
+                                     .transport = &stuck};
+
+    if (ep_start(&config) != 0)
+        return 9;
+    burn(0.5);
+    if (ep_stop(100) != -EBUSY || ep_start(&config) != -EBUSY)
+        return 8;
+    fprintf(stderr, "%s\n", ep_start_error());
+    return 4;
+}
+
+/* Beside the preloaded profiler, which counts the CPU time of this process. */
+static int twice(void)
+{
+    struct ep_stats stats;
+
+    burn(0.5);
+    if (ep_stop(2000) < 0 || ep_stats_get(&stats) != 0)
+        return 9;
+    printf("cpu %llu\n", (unsigned long long)stats.samples);
+    return 4;
 }
 #endif
 
@@ -94,8 +142,14 @@ int main(int argc, char **argv)
     pthread_t thread;
 
 #ifdef LINKED
+    if (strcmp(row, "never-sent") == 0)
+        return never_sent();
     if (start_profiler() != 0)
         return 7;
+#endif
+#ifdef LINKED
+    if (strcmp(row, "twice") == 0)
+        return twice();
 #endif
     if (strncmp(row, "filter-", 7) == 0 || strncmp(row, "strict-", 7) == 0)
         return coexist_filter(row);

@@ -111,12 +111,12 @@ static void set_period(uint64_t period)
 /* A new thread. */
 static void begin(uint64_t seed, uint64_t period)
 {
-    memset(&mine, 0, sizeof mine);
+    memset(watcher_here(), 0, sizeof *watcher_here());
     memset(told, 0, sizeof told);
     allocated = left = 0;
-    mine.shared.seed = seed * 0x9e3779b97f4a7c15u + 1;
-    mine.lone.seed = seed * 0xbf58476d1ce4e5b9u + 1;
-    mine.coin.seed = seed;
+    watcher_here()->shared.seed = seed * 0x9e3779b97f4a7c15u + 1;
+    watcher_here()->lone.seed = seed * 0xbf58476d1ce4e5b9u + 1;
+    watcher_here()->coin.seed = seed;
     atomic_store(&ep_hook_kinds, EP_KIND_BIT(EP_KIND_ALLOC));
     set_period(period);
 }
