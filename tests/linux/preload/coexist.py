@@ -64,7 +64,9 @@ def main():
             continue
         seen = {"edgeprof run": status([EDGEPROF, "run", "--level", "high", "--", PROGRAM, *row]),
                 "preloaded": status([PROGRAM, *row], LD_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
-        if row[0] in FILTERS and row[0] != "filter-exec-unseen":  # what it sets no function of a library sets
+        if row[0] == "filter-exec-unseen":  # no function of a library sets this filter: a profiler in this process would not see it
+            seen = {"executed": status([PROGRAM, *row], COEXIST_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
+        elif row[0] in FILTERS:
             seen["linked"] = status([LINKED, *row])
         for way, got in seen.items():
             if got == 3 and bare == 0 and way == "edgeprof run":

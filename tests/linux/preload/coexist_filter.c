@@ -201,6 +201,8 @@ static void confine_by_filter(void)
 static int execute(int how)
 {
     coexist_count();
+    if (how == BY_HAND && getenv("COEXIST_PRELOAD")) /* only what is executed has edgeprof */
+        (void)setenv("LD_PRELOAD", getenv("COEXIST_PRELOAD"), 1);
     filter(how, for_exec, SECCOMP_RET_KILL_PROCESS);
     (void)execl("/proc/self/exe", "coexist", "filter-below", (char *)NULL);
     return 9;
