@@ -12,6 +12,7 @@
  * reported if still there.
  */
 #include "linux.h"
+#include "namespaces.h"
 #include "own_threads.h"
 
 #include <elf.h>
@@ -237,6 +238,11 @@ void ep_linux_modules_each(void (*each)(const char *path, uintptr_t bias))
             each(found.path, found.bias);
 }
 
+static void other_report(struct dl_phdr_info *dl)
+{
+    (void)module_report(dl, sizeof *dl, NULL);
+}
+
 /* Reports what is pinned. Returns whether there is a module that is not. */
 static bool report_all(int pin)
 {
@@ -249,7 +255,9 @@ static bool report_all(int pin)
             (void)dl_iterate_phdr(module_report, &found);
         more |= pin && !usable && found.path[0];
     }
-    return more;
+    if (pin)
+        ep_linux_namespaces_each(other_report);
+    return more || (pin && ep_linux_namespaces_more());
 }
 
 int ep_port_modules_scan(int pin)

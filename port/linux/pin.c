@@ -7,6 +7,7 @@
  * that lock. A module is reported once it is pinned.
  */
 #include "linux.h"
+#include "namespaces.h"
 #include "own_signal.h"
 #include "own_threads.h"
 
@@ -57,6 +58,7 @@ static void *pin_all(void *unused)
 {
     ep_linux_thread_own(EP_LINUX_ROLE_PIN);
     ep_linux_modules_each(pin);
+    ep_linux_namespaces_pin();
     ep_linux_thread_ends_own(EP_LINUX_ROLE_PIN);
     atomic_store(&pins.busy, false);
     ep_port_wake(&pins.done);
@@ -86,6 +88,7 @@ void ep_linux_pin(void)
 {
     if (!ep_linux_here_is(EP_ROLE_COLLECT)) {
         ep_linux_modules_each(pin);
+        ep_linux_namespaces_pin();
         return;
     }
     const unsigned seen = atomic_load(&pins.done.value);

@@ -308,12 +308,38 @@ static void test_a_library_that_was_seen_stays(void **state)
     assert_int_equal(end_profile(5000), 0);
 }
 
+/* In a namespace of its own, which dl_iterate_phdr() does not list: known all the same. */
+static void test_other_namespace(void **state)
+{
+    (void)state;
+#if defined LM_ID_NEWLM && !defined __SANITIZE_ADDRESS__
+    unsigned (*call)(void (*)(void *), void *);
+    struct ep_stats s;
+
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 3600000), 0);
+    copy_plugin(false);
+    void *plugin = dlmopen(LM_ID_NEWLM, copy_path, RTLD_NOW);
+    assert_non_null(plugin);
+    *(void **)&call = dlsym(plugin, "plugin_call");
+    assert_non_null(*(void **)&call);
+    assert_int_equal(call(burn_shortly, NULL), 1);
+    (void)unlink(copy_path);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    print_message("             %u exact, %u gap, %u cut\n", (unsigned)s.exact, (unsigned)s.gap, (unsigned)s.cut);
+    assert_true(s.exact > 20);
+    assert_in_range(s.cut + s.gap, 0, s.exact / 5);
+    (void)dlclose(plugin);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables_are_read_ahead),         cmocka_unit_test(test_no_harm_if_madvise_is_refused),
         cmocka_unit_test(test_execute_only_code_is_not_read), cmocka_unit_test(test_libraries_come_and_go_unpinned),
-        cmocka_unit_test(test_a_library_that_was_seen_stays),
+        cmocka_unit_test(test_a_library_that_was_seen_stays), cmocka_unit_test(test_other_namespace),
     };
 
     return cmocka_run_group_tests(tests, find_plugin, NULL);
