@@ -36,7 +36,7 @@ static void walk(const struct ep_registers *registers, struct shadow_stack *stac
     for (unsigned i = 0; i < walked.depth; i++) {
         if (walked.pc[i] == EP_FRAME_DEEP) {
             stack->deep = true;
-            stack->count = i;
+            stack->count = (int)i;
             break;
         }
         stack->pc[i] = walked.pc[i] + (i != 0);
