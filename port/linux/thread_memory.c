@@ -18,22 +18,32 @@
 #define FIRST_BLOCKS 8u
 #define CHUNK_BYTES  65536u
 
+/* Its blocks follow it, but for the first. */
 struct chunk {
-    _Atomic(struct chunk *) next;
-    struct ep_linux_here *blocks;
-    unsigned count;
+    _Alignas(struct ep_linux_here) _Atomic(struct chunk *) next;
 };
 
 static struct ep_linux_here first_blocks[FIRST_BLOCKS];
-static struct chunk first = {.blocks = first_blocks, .count = FIRST_BLOCKS};
+static struct chunk first;
+
+static struct ep_linux_here *blocks_of(struct chunk *chunk)
+{
+    return chunk == &first ? first_blocks : (struct ep_linux_here *)(chunk + 1);
+}
+
+static unsigned count_of(const struct chunk *chunk)
+{
+    return chunk == &first ? FIRST_BLOCKS
+                           : (CHUNK_BYTES - (unsigned)sizeof *chunk) / (unsigned)sizeof(struct ep_linux_here);
+}
 
 static _Thread_local struct ep_linux_here *_Atomic mine;
 static struct ep_linux_here nobody; /* the labels of threads for which there is no memory */
 
 static struct ep_linux_here *take_from(struct chunk *chunk, uint32_t tid)
 {
-    for (unsigned i = 0; i < chunk->count; i++) {
-        struct ep_linux_here *block = &chunk->blocks[i];
+    for (unsigned i = 0; i < count_of(chunk); i++) {
+        struct ep_linux_here *block = &blocks_of(chunk)[i];
         unsigned free = 0;
         if (atomic_load_explicit(&block->of_tid, memory_order_relaxed) != 0 ||
             !atomic_compare_exchange_strong(&block->of_tid, &free, tid))
@@ -59,10 +69,10 @@ static void reclaim(void)
     const pid_t process = (pid_t)syscall(SYS_getpid);
 
     for (struct chunk *chunk = &first; chunk; chunk = atomic_load(&chunk->next))
-        for (unsigned i = 0; i < chunk->count; i++) {
-            unsigned tid = atomic_load(&chunk->blocks[i].of_tid);
+        for (unsigned i = 0; i < count_of(chunk); i++) {
+            unsigned tid = atomic_load(&blocks_of(chunk)[i].of_tid);
             if (tid && syscall(SYS_tgkill, process, tid, 0) != 0 && errno == ESRCH)
-                (void)atomic_compare_exchange_strong(&chunk->blocks[i].of_tid, &tid, 0);
+                (void)atomic_compare_exchange_strong(&blocks_of(chunk)[i].of_tid, &tid, 0);
         }
 }
 
@@ -78,8 +88,6 @@ static void grow(void)
 
     if (at == -1)
         return;
-    chunk->blocks = (struct ep_linux_here *)(chunk + 1);
-    chunk->count = (CHUNK_BYTES - (unsigned)sizeof *chunk) / (unsigned)sizeof *chunk->blocks;
     struct chunk *next = atomic_load(&first.next);
     do
         atomic_store(&chunk->next, next);

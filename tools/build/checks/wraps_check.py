@@ -22,12 +22,12 @@ def main():
     def read(path):
         return (root / path).read_text()
     wraps = set(re.findall(r'--wrap=(\w+)', read('port/linux/link.opt')))
-    sources = ''.join(read(f'port/linux/{name}_wrap.c') for name in ('signal', 'thread', 'exit'))
+    sources = ''.join(read(f'port/linux/{name}.c') for name in ('signal_wrap', 'thread_wrap', 'thread_wrap_c11', 'exit_wrap', 'filter_wrap'))
     targets = read('port/nativeaot/EdgeProf/build/EdgeProf.targets')
     package = {name for names in re.findall(r'<EdgeProfWrap Include="([^"]+)"', targets)
                for name in names.split(';') if not NOT_LIBC.match(name)}
     lists = {
-        'the sources': set(re.findall(r'^WRAP\([^,]+, (\w+)|^WRAP_MASKED\((\w+)|^(?:int|void) __wrap_(\w+)\(', sources, re.M)),
+        'the sources': set(re.findall(r'^WRAP\([^,]+, (\w+)|^WRAP_MASKED\((\w+)|^(?:int|void|long) __wrap_(\w+)\(', sources, re.M)),
         'EdgeProf.targets': package,
     }
     lists['the sources'] = {name for names in lists['the sources'] for name in names if name and name != 'result'}
