@@ -60,16 +60,26 @@ static struct {
 } own[EP_ROLES];
 
 static atomic_uint own_tid[EP_LINUX_ROLES];
+static _Atomic uint64_t last_ns[EP_LINUX_ROLES]; /* CPU time of the role's thread at its end */
+static _Atomic uint64_t ended_ns;                /* of those before it, of all roles */
 static _Thread_local bool here_is_own;
 
 void ep_linux_thread_own(enum ep_role role)
 {
     here_is_own = true;
+    (void)atomic_fetch_add(&ended_ns, atomic_exchange(&last_ns[role], 0));
     atomic_store(&own_tid[role], (uint32_t)syscall(SYS_gettid));
+}
+
+/* A thread of edgeprof ends. Its id stays known, so that no scan takes it for the program's. */
+static void own_ends(unsigned role)
+{
+    atomic_store(&last_ns[role], ep_linux_cpu_ns((uint32_t)syscall(SYS_gettid)));
 }
 
 void ep_linux_thread_ends_own(enum ep_role role)
 {
+    own_ends(role);
     atomic_store(&own_tid[role], 0);
 }
 
@@ -102,10 +112,11 @@ uint64_t ep_linux_own_ns(void)
     uint64_t ns = 0;
 
     for (unsigned role = 0; role < EP_LINUX_ROLES; role++) {
-        uint32_t tid = atomic_load(&own_tid[role]);
-        ns += tid ? ep_linux_cpu_ns(tid) : 0;
+        const uint32_t tid = atomic_load(&own_tid[role]);
+        const uint64_t now = tid ? ep_linux_cpu_ns(tid) : 0, last = atomic_load(&last_ns[role]);
+        ns += now > last ? now : last;
     }
-    return ns;
+    return ns + atomic_load(&ended_ns);
 }
 
 /* Finds the thread's id in the calling thread's block. NULL: not found, this is another C library. */
@@ -138,6 +149,7 @@ static _Noreturn void start_here(void)
 {
     ep_linux_thread_own(EP_ROLE_START);
     own[EP_ROLE_START].fn();
+    own_ends(EP_ROLE_START);
     atomic_store(&own_tid[EP_ROLE_START], 0);
     leave(EP_ROLE_START);
 }
@@ -180,6 +192,7 @@ static void *own_main(void *argument)
     if (role == EP_ROLE_DELIVER) /* on Linux nice is per thread */
         (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), DELIVER_NICE);
     own[role].fn();
+    own_ends(role);
     atomic_store(&own[role].has_ended, true);
     ep_port_wake(&own[role].ended);
     return NULL;
@@ -296,8 +309,11 @@ bool ep_linux_thread_settled(enum ep_role role)
 
 void ep_linux_threads_lost(void)
 {
-    for (unsigned role = 0; role < EP_LINUX_ROLES; role++)
+    for (unsigned role = 0; role < EP_LINUX_ROLES; role++) {
         atomic_store(&own_tid[role], 0);
+        atomic_store(&last_ns[role], 0);
+    }
+    atomic_store(&ended_ns, 0);
     ep_linux_pins_forked();
 }
 

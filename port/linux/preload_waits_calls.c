@@ -2,12 +2,12 @@
  * Waits by syscall(): the futexes of Rust's and C++'s standard libraries, io_uring_enter() and epoll_pwait2(). Only on
  * x86-64; preload_filter.c has syscall().
  */
-#ifdef __x86_64__
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
 #include "preload_waits.h"
 
+#ifdef __x86_64__
 #define NO_WAIT      EP_WAITS
 #define EPOLL_PWAIT2 441 /* epoll_pwait2, which older headers lack */
 

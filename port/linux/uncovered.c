@@ -24,6 +24,7 @@
 static struct {
     struct ep_linux_watched *watched;
     _Atomic uint64_t accounted_ns;
+    _Atomic int64_t hidden_ns; /* reported while no thread without a timer was known */
     atomic_bool any;
 } account;
 
@@ -36,6 +37,7 @@ void ep_linux_uncovered_begin(struct ep_linux_watched *memory)
 {
     account.watched = memory;
     atomic_store(&account.any, false);
+    atomic_store(&account.hidden_ns, 0);
     atomic_store(&account.accounted_ns, ep_linux_process_ns());
 }
 
@@ -94,13 +96,20 @@ unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error)
 
 void ep_linux_uncovered_tell(uint64_t process_ns)
 {
-    uint64_t rest = process_ns - atomic_load(&account.accounted_ns);
+    const bool any = atomic_load(&account.any);
+    const int64_t hidden = atomic_load(&account.hidden_ns);
+    int64_t rest = (int64_t)(process_ns - atomic_load(&account.accounted_ns));
 
-    /* Threads that start and end between two scans are in no table. */
-    if (!atomic_load(&account.any) && (int64_t)rest < LEAST_NS)
+    /* Threads that start and end between two scans are in no table. Of one that a later scan finds all time counts as
+     * its own, so what was reported here is taken back. */
+    if (!any && rest < LEAST_NS && (rest >= 0 || hidden <= 0))
         return;
-    ep_linux_covered(rest);
-    ep_thread_residual(0, (int64_t)rest);
+    if (!any && rest < -hidden)
+        rest = -hidden;
+    if (!any)
+        atomic_store(&account.hidden_ns, hidden + rest);
+    ep_linux_covered((uint64_t)rest);
+    ep_thread_residual(0, rest);
     for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
         if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
             atomic_store(&at->tid, 0);

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.apart
 # What -D_FORTIFY_SOURCE replaces in every call; snprintf stays where the compiler sees that the size is right.
 REPLACED = {"printf", "fprintf", "vfprintf", "sprintf", "vsprintf", "vprintf"}
 # Of the shared objects: who reads what comes from outside.
-OUTER = re.compile(r"(^|/)(transport|core/(deliver|encode|environment|features/(spool|pprof|names|notice|token|endpoint))|mbedtls/library|nanopb|gen)/")
+OUTER = re.compile(r"(^|/)(transport|core/(deliver|encode|environment|features/(spool|pprof|names|notice|token|endpoint|control|pull)|features/\w+(?=/environment\.c))|mbedtls/library|nanopb|gen)/")
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 # The start-up code of the C library, which this machine's Debian builds without.
 OF_LIBC = {"_start", "_init", "_fini", "_dl_relocate_static_pie"}
