@@ -153,10 +153,13 @@ static void record_residual(uint32_t tid, int64_t residual_ns, enum ep_special e
     if (tid == 0)
         (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)residual_ns, memory_order_relaxed);
     int at = ep_ring_reserve(&ep->ring, EP_REST_WORDS, &wake);
-    if (at < 0) {
-        if (residual_ns > 0)
-            (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)residual_ns, memory_order_relaxed);
+    if (at < 0 && residual_ns > 0) {
+        (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)residual_ns, memory_order_relaxed);
+    } else if (at < 0) {
+        /* Samples had too much. The next residual with room takes it, else the sum would be too large. */
+        (void)atomic_fetch_add_explicit(&ep->owed_ns, (uint64_t)residual_ns, memory_order_relaxed);
     } else {
+        residual_ns += (int64_t)atomic_exchange_explicit(&ep->owed_ns, 0, memory_order_relaxed);
         atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
         ep_store_word(&payload[EP_WORD_TID], tid);
         ep_store_wide(&payload[EP_WORD_RESIDUAL], (uint64_t)residual_ns);

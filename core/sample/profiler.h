@@ -135,6 +135,7 @@ struct ep {
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
     _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
+    _Atomic uint64_t owed_ns;             /* the same: negative residuals for which the ring had no room */
 
     /* the two threads, and what one has to know of the other */
     struct ep_event collect_event;

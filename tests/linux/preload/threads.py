@@ -31,7 +31,8 @@ def check(how, level):
     hot, short = percent("thread_hot", done.stdout), percent("[short processes]", done.stdout)
     if not 97 <= part <= 103 or short > 3:
         fail(f"{how}, {level}: {part:.1f} % of the CPU time, {short} % of it [short processes]\n{done.stdout}")
-    if hot < BY_FUNCTION.get(how, 0):
+    least = BY_FUNCTION.get(how, 0) - (20 if level == "low" else 0)  # at low 50 samples, and a short thread may have none
+    if hot < least:
         fail(f"{how}, {level}: thread_hot has {hot} %\n{done.stdout}{done.stderr}")
     print(f"  {how}, {level}: {part:.1f} % of the CPU time, {hot:.1f} % by function")
 
