@@ -210,7 +210,7 @@ def test_real_elements_at_index_0(server):
     assert trees[0] == trees[1] == {("main", "work"): 30, ("main", "app+0x1010"): 12}
 
 
-@pytest.mark.parametrize("start", (NOW, NOW + 3 * SECOND, 2_300_000_000, 315_532_800 * SECOND, 0))
+@pytest.mark.parametrize("start", (NOW, NOW + 3 * SECOND, 2_300_000_000, 315_532_800 * SECOND, 0), ids=("now", "later", "1970", "1980", "none"))
 def test_times_of_samples_and_of_their_profile_differ(server, start):
     """The profile grows by what is outside; if its clock was not set, it has the samples' times. 1970, 1980."""
     name = f"outside-{start}"
@@ -222,7 +222,7 @@ def test_times_of_samples_and_of_their_profile_differ(server, start):
     assert answer["to"] == pytest.approx(max(NOW / SECOND + 1.03, NOW / SECOND + 4 if start > NOW else 0), abs=0.001)
 
 
-@pytest.mark.parametrize("start", (0, 2_300_000_000, 315_532_800 * SECOND, NOW + 20 * 365 * 86400 * SECOND))
+@pytest.mark.parametrize("start", (0, 2_300_000_000, 315_532_800 * SECOND, NOW + 20 * 365 * 86400 * SECOND), ids=("none", "1970", "1980", "2046"))
 def test_a_date_of_no_clock_is_that_of_the_arrival(server, start):
     """1970, 1980, and twenty years from now."""
     name = f"arrived-{start}"
