@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define NAME       "edgeprof-profiles"
 #define SHOWN      "/memfd:" NAME " "
@@ -17,24 +16,17 @@
 
 static void *page; /* NULL: not claimed */
 
-/* Looks for a text that no line break divides. */
+static bool is_other(const struct ep_linux_mapping *mapping, void *found)
+{
+    *(bool *)found = strstr(mapping->path, SHOWN) != NULL;
+    return !*(bool *)found;
+}
+
 static bool is_mapped(void)
 {
-    char text[2048];
-    size_t kept = 0;
-    ssize_t got;
     bool found = false;
-    const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0)
-        return false;
-    while (!found && (got = read(fd, text + kept, sizeof text - kept)) > 0) {
-        const size_t size = kept + (size_t)got;
-        found = memmem(text, size, SHOWN, sizeof SHOWN - 1) != NULL;
-        kept = size < sizeof SHOWN ? size : sizeof SHOWN;
-        memmove(text, text + size - kept, kept);
-    }
-    (void)close(fd);
+    (void)ep_linux_maps_each(is_other, &found);
     return found;
 }
 

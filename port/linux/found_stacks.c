@@ -12,9 +12,7 @@
 #include "own_signal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
 #define ASKED_MOST 16u
 #define NOWHERE    1u          /* start and end of a stack that no mapping contains */
@@ -90,50 +88,17 @@ static bool is_open(struct asked *at)
     return atomic_load(&at->tid) != 0 && atomic_load(&at->sp) != 0 && atomic_load(&at->end) == 0;
 }
 
-static void mapping_seen(uintptr_t start, uintptr_t end, const char *access)
+static bool mapping_seen(const struct ep_linux_mapping *mapping, void *unused)
 {
+    const uintptr_t start = mapping->start, end = mapping->end;
+
+    (void)unused;
     for (struct asked *at = asked; at < asked + ASKED_MOST; at++) {
         uintptr_t sp = atomic_load(&at->sp);
-        if (sp - start < end - start && access[0] == 'r' && access[1] == 'w' && is_open(at))
+        if (sp - start < end - start && mapping->access[0] == 'r' && mapping->access[1] == 'w' && is_open(at))
             answer(at, start, end - sp > STACK_MOST ? sp + STACK_MOST : end);
     }
-}
-
-/* A line of /proc/self/maps, character by character: "start-end access ...". */
-struct line {
-    uintptr_t number[2];
-    unsigned field, letters;
-    char access[4];
-};
-
-static void line_add(struct line *line, char letter)
-{
-    if (letter == '\n') {
-        *line = (struct line){0};
-    } else if (line->field < 2 && (letter == '-' || letter == ' ')) {
-        line->field++;
-    } else if (line->field < 2) {
-        line->number[line->field] = line->number[line->field] << 4 | ep_linux_hex_digit(letter);
-    } else if (line->letters < sizeof line->access) {
-        line->access[line->letters++] = letter;
-        if (line->letters == sizeof line->access)
-            mapping_seen(line->number[0], line->number[1], line->access);
-    }
-}
-
-static void maps_read(void)
-{
-    struct line line = {0};
-    char bytes[1024];
-    ssize_t got;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return;
-    while ((got = read(fd, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < got; i++)
-            line_add(&line, bytes[i]);
-    (void)close(fd);
+    return true;
 }
 
 /* Without an answer the thread would ask with each sample: bounds that contain nothing end that. Not for what was asked
@@ -147,7 +112,7 @@ void ep_port_stacks_find(void)
         return;
     for (unsigned i = 0; i < ASKED_MOST; i++)
         before[i] = atomic_load(&asked[i].sp);
-    maps_read();
+    (void)ep_linux_maps_each(mapping_seen, NULL);
     for (unsigned i = 0; i < ASKED_MOST; i++)
         if (is_open(&asked[i]) && atomic_load(&asked[i].sp) == before[i])
             answer(&asked[i], NOWHERE, NOWHERE);
