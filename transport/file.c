@@ -6,9 +6,10 @@
  * again later. Not here: surviving a power cut during a write, rotation, a size limit; the spool does that. One writer
  * a file.
  *
- * A new file belongs to the program's user alone (0600); one that exists keeps its permissions. The path must not be a
- * symbolic link (-ELOOP): in a folder where others write, it could lead to any file of this user. Links among the
- * folders before it are followed.
+ * A new file belongs to the program's user alone (0600); one that exists keeps its permissions. In a folder where
+ * others write, the path could lead to any file of this user, or to one that others read. So it must not be a symbolic
+ * link (-ELOOP), and the file must belong to this user or root and have no other name (-EPERM). Links among the folders
+ * before it are followed.
  *
  *   file_send -> append -> write_both
  */
@@ -61,6 +62,8 @@ static int append(int fd, const struct ep_message *message)
         return -errno;
     if (!S_ISREG(before.st_mode))
         return -EINVAL; /* a pipe or a device cannot be truncated after a partial write */
+    if ((before.st_uid != geteuid() && before.st_uid != 0) || before.st_nlink > 1)
+        return -EPERM;
 
     uint32_t size = (uint32_t)message->size;
     uint8_t length[4] = {(uint8_t)size, (uint8_t)(size >> 8), (uint8_t)(size >> 16), (uint8_t)(size >> 24)};

@@ -13,7 +13,9 @@ const struct ep_transport *ep_transport_find(const char *endpoint)
         const char *scheme;
         const struct ep_transport *transport;
     } schemes[] = {
+#if EP_SOCKETS
         {"http://", &ep_transport_http},
+#endif
         {"file://", &ep_transport_file},
         {"null:", &ep_transport_null},
     };

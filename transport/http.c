@@ -162,7 +162,19 @@ static void put_headers(struct http *http, const char *headers)
     }
 }
 
-static void put_head(struct http *http, const char *path_and_type, uint64_t length)
+/* For receivers that date the message by its arrival, or that find its date wrong. */
+static void put_age(struct http *http, uint64_t age_ns)
+{
+    if (!age_ns)
+        return;
+    put_text(http, "\r\nX-Edgeprof-Age: ");
+    if (age_ns == UINT64_MAX)
+        put_text(http, "unknown");
+    else
+        put_number(http, age_ns / 1000000u);
+}
+
+static void put_head(struct http *http, const struct ep_message *message, const char *path_and_type, uint64_t length)
 {
     put_text(http, "POST ");
     put_bytes(http, http->url.prefix.text, http->url.prefix.size);
@@ -177,6 +189,7 @@ static void put_head(struct http *http, const char *path_and_type, uint64_t leng
         put_text(http, "\r\nAuthorization: Basic ");
         put_base64(http, http->url.userinfo);
     }
+    put_age(http, message->age_ns);
     put_headers(http, http->target->headers);
     put_text(http, "\r\n\r\n");
 }
@@ -191,7 +204,7 @@ static void put_push(struct http *http, const struct ep_push *push, const struct
     struct ep_sink sink = {.write = sink_write, .to = http}, size = {0};
 
     push->write(http->target, message, &size);
-    put_head(http, push->path_and_type, size.size);
+    put_head(http, message, push->path_and_type, size.size);
     push->write(http->target, message, &sink);
 }
 
@@ -204,7 +217,7 @@ static int write_request(struct http *http, const struct ep_message *message)
     if (push) {
         put_push(http, push, message);
     } else {
-        put_head(http, "/edgeprof/v1/push\0application/x-edgeprof", message->size);
+        put_head(http, message, "/edgeprof/v1/push\0application/x-edgeprof", message->size);
         put_bytes(http, message->data, message->size);
     }
     buffer_flush(http);

@@ -1,5 +1,6 @@
 /*
- * One TCP connection as an ep_stream. It never blocks beyond its deadline, never raises SIGPIPE, and closes on exec.
+ * One TCP connection as an ep_stream. It never blocks beyond its deadline, never raises SIGPIPE, and closes on exec. It
+ * never touches a file of the program, whatever that does with the number of its descriptor.
  *
  * The last working address is kept and tried first, so a name is looked up again only after a failure. getaddrinfo()
  * allocates and blocks: its deadline is the system resolver's, which is set to one second a server; it is not started
@@ -22,13 +23,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <edgeprof/port.h>
 
 #define LOOK_AGAIN_NS 100000000u
+#define KEPT_FROM     512 /* the lowest number of the kept descriptor, where the limit permits it */
 #define NO_LIMIT      UINT64_MAX
 
 union address {
@@ -39,6 +43,8 @@ union address {
 
 struct tcp {
     int fd_plus_1; /* zeroed memory is a closed stream */
+    dev_t device;  /* which socket it is */
+    ino_t inode;
     socklen_t size;
     union address address; /* size > 0: the last working address */
 };
@@ -70,12 +76,50 @@ static int wait_for(int fd, short events, const struct ep_deadline *deadline, ui
     }
 }
 
+/* Programs count on the lowest free number for the next file. */
+static int move_up(int fd)
+{
+    struct rlimit limit = {0};
+
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    const int from = limit.rlim_cur / 2 < KEPT_FROM ? (int)(limit.rlim_cur / 2) : KEPT_FROM;
+    const int high = fd < from ? fcntl(fd, F_DUPFD_CLOEXEC, from) : -1;
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+static int keep(struct tcp *tcp, int fd)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    tcp->fd_plus_1 = fd + 1;
+    tcp->device = status.st_dev;
+    tcp->inode = status.st_ino;
+    return 0;
+}
+
+/* The program may have closed all descriptors, and have this number for a file of its own. Returns the descriptor if it
+ * is still the stream's, else -EBADF. */
+static int kept(const struct tcp *tcp)
+{
+    struct stat status;
+    const int fd = tcp->fd_plus_1 - 1;
+
+    return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == tcp->device && status.st_ino == tcp->inode ? fd
+                                                                                                             : -EBADF;
+}
+
 static void tcp_close(void *state)
 {
     struct tcp *tcp = state;
+    const int fd = kept(tcp);
 
-    if (tcp->fd_plus_1 > 0)
-        close(tcp->fd_plus_1 - 1);
+    if (fd >= 0)
+        close(fd);
     tcp->fd_plus_1 = 0;
 }
 
@@ -94,20 +138,25 @@ static int connect_address(struct tcp *tcp, const struct sockaddr *address, sock
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
     if (fd < 0)
         return -errno;
+    fd = move_up(fd);
+    int err = keep(tcp, fd);
+    if (err) {
+        close(fd);
+        return err;
+    }
     /* A request is written in few large pieces: Nagle's algorithm would only delay the last one. */
     int on = 1;
-    int err = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
+    err = setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
     if (!err && connect(fd, address, size) != 0)
         err = -errno;
     if (err == -EINPROGRESS)
         err = wait_for(fd, POLLOUT, deadline, limit_ns);
     if (!err)
-        err = connect_result(fd);
+        err = connect_result(kept(tcp));
     if (err) {
-        close(fd);
+        tcp_close(tcp);
         return err;
     }
-    tcp->fd_plus_1 = fd + 1;
     if (address != &tcp->address.any)
         memcpy(&tcp->address, address, size);
     tcp->size = size;
@@ -216,9 +265,10 @@ static int before_repeat(int fd, short events, const struct ep_deadline *deadlin
 
 static long tcp_read(void *state, void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    int fd = ((struct tcp *)state)->fd_plus_1 - 1, err = 0;
+    int err = 0;
 
     while (err == 0) {
+        const int fd = kept(state);
         ssize_t n = recv(fd, bytes, size, 0);
         if (n >= 0)
             return n;
@@ -229,9 +279,10 @@ static long tcp_read(void *state, void *bytes, size_t size, const struct ep_dead
 
 static long tcp_write(void *state, const void *bytes, size_t size, const struct ep_deadline *deadline)
 {
-    int fd = ((struct tcp *)state)->fd_plus_1 - 1, err = 0;
+    int err = 0;
 
     while (err == 0) {
+        const int fd = kept(state);
         ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
         if (n >= 0)
             return n;

@@ -2,7 +2,7 @@
 
 TRANSPORT_TEST_DIR   := $(BUILD)/tests/transport
 TRANSPORT_TEST_FLAGS := $(EP_CPPFLAGS) -Itests/transport -std=c11 -g -fno-omit-frame-pointer $(WARNINGS)
-TRANSPORT_SANITIZE   := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
+TRANSPORT_SANITIZE   := -O1 -g1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
 TRANSPORT_HTTP       := transport/http.c transport/http_url.c transport/http_response.c \
                         transport/push_pyroscope.c transport/utf8.c
 

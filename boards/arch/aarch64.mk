@@ -13,7 +13,7 @@ BOARD_LDFLAGS      := -Wl,--eh-frame-hdr
 # Weighed without the linker's way around a fault of Cortex-A53, which adds a page when code happens to lie badly.
 BOARD_WEIGH_CFLAGS := -mno-fix-cortex-a53-843419
 
-BOARD_TEXT_MAX     := 99000
+BOARD_TEXT_MAX     := 109000
 BOARD_DATA_MAX     := 0
 BOARD_STACK_MAX    := 3072
 BOARD_MEMORY_MAX   := 131072

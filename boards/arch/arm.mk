@@ -10,7 +10,7 @@ BOARD_EXCLUDE      := port/linux/preload% core/unwind/cfi.c
 BOARD_CFLAGS       := -mthumb -funwind-tables
 BOARD_LDFLAGS      :=
 
-BOARD_TEXT_MAX     := 76000
+BOARD_TEXT_MAX     := 84000
 BOARD_DATA_MAX     := 0
 BOARD_STACK_MAX    := 3072
 BOARD_MEMORY_MAX   := 131072

@@ -2,7 +2,7 @@
  * Adds what the ring has to the tree: one record becomes one stack with its labels and value.
  *
  *   ep_collect_drain -> ep_record_read -> add_sample   -> mark_own, leaf_node, ep_label_find, ep_collect_add
- *                                      -> add_residual
+ *                                      -> add_residual -> ep_add_residual
  */
 #include "core/collect/collect.h"
 #include "core/sample/record.h"
@@ -21,14 +21,14 @@ static unsigned root_node(struct ep *ep, unsigned frame)
 }
 
 /* Offers the value to the features, which may keep it for themselves, and adds it to the tree. False: no room. */
-static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context,
+static __attribute__((noinline)) bool tree_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label,
                                                uint32_t count, uint64_t value)
 {
     bool taken = false;
 
     EP_EACH_FEATURE (at, value)
-        taken |= at.feature->value(ep, node, kind, context, count, value);
-    return taken || ep_tree_add(&ep->collect->tree, node, kind, context, count, value);
+        taken |= at.feature->value(ep, node, kind, label, count, value);
+    return taken || ep_tree_add(&ep->collect->tree, node, kind, label, count, value);
 }
 
 void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value)
@@ -181,12 +181,12 @@ static unsigned leaf_node(struct ep *ep, const struct ep_sample *sample)
     return node;
 }
 
-void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count, uint64_t value)
+void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value)
 {
     /* CPU time counts even if the kind is off by now: it is charged to its thread. */
     if (!((ep->collect->kinds | EP_KIND_BIT(EP_KIND_THREAD) | EP_KIND_BIT(EP_KIND_CPU)) & EP_KIND_BIT(kind)))
         return;
-    if (!tree_add(ep, node, kind, context, count, value))
+    if (!tree_add(ep, node, kind, label, count, value))
         ep_lose(ep, EP_LOSS_ENTRIES_FULL, 1, kind == EP_KIND_CPU ? value : 0);
     ep_count_kind(ep, kind, count, value);
 }
@@ -237,10 +237,10 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
     unsigned node = leaf_node(ep, sample);
     if (is_taken(ep, sample, node))
         return;
-    unsigned context = ep_label_find(ep, &sample->labels);
-    ep_collect_add(ep, node, sample->kind, context, sample->count, sample->value);
+    unsigned label = ep_label_find(ep, &sample->labels);
+    ep_collect_add(ep, node, sample->kind, label, sample->count, sample->value);
     if (sample->kind == EP_KIND_WAIT && sample->frame == EP_FRAME_WAIT + EP_WAIT_LOCK)
-        ep_collect_add(ep, node, EP_KIND_LOCK, context, sample->token, sample->value);
+        ep_collect_add(ep, node, EP_KIND_LOCK, label, sample->token, sample->value);
     EP_EACH_FEATURE (at, added)
         at.feature->added(ep, sample, node);
     ep_count(ep, EP_COUNT_EXACT + sample->quality, 1);
@@ -252,30 +252,38 @@ static void add_sample(struct ep *ep, struct ep_sample *sample)
 
 void ep_collect_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t tid, uint64_t value)
 {
-    const struct ep_label_key context = {.thread = ep_label_thread(ep, tid)};
+    const struct ep_label_key label = {.thread = ep_label_thread(ep, tid)};
 
-    ep_collect_add(ep, root_node(ep, frame), kind, ep_label_find(ep, &context), 1, value);
+    ep_collect_add(ep, root_node(ep, frame), kind, ep_label_find(ep, &label), 1, value);
 }
 
-/* CPU time is charged in whole periods. The residual CPU time of threads is kept as a balance, which may be negative.
- * Whole periods of it go to [thread exit], so totals are right although a thread does not end with a sample. */
-static void add_residual(struct ep *ep, const struct ep_sample *rest)
+/* A damaged record may have any number: the sum wraps. */
+void ep_add_residual(struct ep *ep, int64_t residual_ns)
 {
-    uint64_t period = ep->period_applied_ns, value = rest->value;
+    ep->collect->residual_balance_ns = (int64_t)((uint64_t)ep->collect->residual_balance_ns + (uint64_t)residual_ns);
+}
 
-    if (rest->end != EP_FRAME_NONE) {
-        ep_make_room(ep);
-        ep_collect_special(ep, rest->end, EP_KIND_CPU, rest->tid, value);
-        ep_count(ep, EP_COUNT_THREAD_EXIT_NS, value);
+void ep_residual_show(struct ep *ep)
+{
+    uint64_t period = ep->period_applied_ns;
+
+    if (ep->collect->residual_balance_ns < (int64_t)period || !(ep->collect->kinds & EP_KIND_BIT(EP_KIND_CPU)))
         return;
-    }
-    ep->collect->rest_balance_ns += (int64_t)value;
-    if (ep->collect->rest_balance_ns < (int64_t)period || !(ep->collect->kinds & EP_KIND_BIT(EP_KIND_CPU)))
-        return;
-    uint64_t ns = (uint64_t)ep->collect->rest_balance_ns / period * period;
-    ep->collect->rest_balance_ns -= (int64_t)ns;
+    uint64_t ns = (uint64_t)ep->collect->residual_balance_ns / period * period;
+    ep->collect->residual_balance_ns -= (int64_t)ns;
     ep_add_special(ep, EP_FRAME_THREAD_EXIT, EP_KIND_CPU, 0, ns);
     ep_count(ep, EP_COUNT_THREAD_EXIT_NS, ns);
+}
+
+static void add_residual(struct ep *ep, const struct ep_sample *residual)
+{
+    if (residual->end == EP_FRAME_NONE) {
+        ep_add_residual(ep, (int64_t)residual->value);
+        return;
+    }
+    ep_make_room(ep);
+    ep_collect_special(ep, residual->end, EP_KIND_CPU, residual->tid, residual->value);
+    ep_count(ep, EP_COUNT_THREAD_EXIT_NS, residual->value);
 }
 
 void ep_collect_drain(struct ep *ep)
@@ -290,12 +298,19 @@ void ep_collect_drain(struct ep *ep)
     for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (!ep_record_read(&record, &sample))
             ep_lose(ep, EP_LOSS_DAMAGED, 1, 0);
-        else if (sample.rest)
+        else if (sample.residual)
             add_residual(ep, &sample);
         else
             add_sample(ep, &sample);
+        atomic_store_explicit(&ep->collect->ring_tail,
+                              atomic_load_explicit(&ep->ring.tail, memory_order_relaxed) + record.count + 1,
+                              memory_order_relaxed);
         ep_ring_pop(&ep->ring, &record);
     }
+    ep_ring_restart(&ep->ring);
+    /* pads have no record */
+    atomic_store_explicit(&ep->collect->ring_tail, atomic_load_explicit(&ep->ring.tail, memory_order_relaxed),
+                          memory_order_relaxed);
     ep_governor_drained(ep, i);
     ep->collect->governor.drain_ns += ep_port_thread_cpu_ns() - start_ns;
 }

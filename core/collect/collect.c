@@ -54,6 +54,7 @@ static void collect_losses(struct ep *ep)
             at.feature->lost(ep, (enum ep_kind)kind, value);
         ep_lose(ep, EP_LOSS_RING_FULL, 0, kind == EP_KIND_CPU ? value : 0);
     }
+    ep_add_residual(ep, (int64_t)take_wide(&ep->owed_ns));
     unsigned lost = take(&ep->lost_samples);
     ep->collect->governor.events += lost;
     ep_lose(ep, EP_LOSS_RING_FULL, lost, 0);
@@ -74,7 +75,7 @@ bool ep_collect_abandon(struct ep *ep)
     uint64_t count = take(&ep->lost_samples), ns = take_wide(&ep->lost_value[EP_KIND_CPU]);
 
     for (; ep_ring_peek(&ep->ring, &record); ep_ring_pop(&ep->ring, &record)) {
-        if (!ep_record_read(&record, &sample) || sample.rest || ep_is_of_history(sample.kind))
+        if (!ep_record_read(&record, &sample) || sample.residual || ep_is_of_history(sample.kind))
             continue;
         count++;
         ns += sample.kind == EP_KIND_CPU ? sample.value : 0;

@@ -60,6 +60,14 @@ void ep_restart_round(struct ep *ep);
 /* Adds a value without a stack, as a special frame under the root. Context: collect. */
 void ep_add_special(struct ep *ep, enum ep_special frame, enum ep_kind kind, uint32_t count, uint64_t value);
 
+/* Adds residual CPU time of a thread to the balance. It is negative where samples stand for more than the thread used.
+ * Context: collect. */
+void ep_add_residual(struct ep *ep, int64_t residual_ns);
+
+/* Moves the whole periods of a positive balance to [thread exit], so that totals are right although a thread does not
+ * end with a sample. Once an interval: a later thread may owe what an earlier one is owed. Context: collect. */
+void ep_residual_show(struct ep *ep);
+
 /* Returns true for a kind that only the history wants: it is in no profile, so its losses are no loss of one.
  * Context: collect. */
 bool ep_is_of_history(enum ep_kind kind);
@@ -93,7 +101,7 @@ void ep_collect_discard(struct ep *ep);
 /* Updates the tree's entries of kinds that are a state. Context: collect. */
 void ep_collect_gauges(struct ep *ep);
 
-/* Before a sample is added: sends what there is early when little room is left in the tree or the table of contexts.
+/* Before a sample is added: sends what there is early when little room is left in the tree or the table of label sets.
  * When that is impossible, gives up detail. Context: collect. */
 void ep_make_room(struct ep *ep);
 /* The start of the function at a linear address, as one, as far as its tables tell; else the same. Context: collect. */

@@ -197,6 +197,7 @@ static bool finish(struct ep *ep, bool last)
                                        now > ep->collect->interval_start_ns ? now : ep->collect->interval_start_ns,
                                    .unix_minus_uptime_ns = unix_ns > now ? unix_ns - now : 0};
 
+    ep_residual_show(ep);
     if (!ep->deliver->transport) { /* only features see the values */
         ep_collect_discard(ep);
         return true;
@@ -210,12 +211,15 @@ static bool finish(struct ep *ep, bool last)
         ep->collect->interval_start_ns = now > ep->collect->interval_start_ns ? now : ep->collect->interval_start_ns;
         return true;
     }
+    atomic_store(&ep->collect->unsettled, 1);
     if (!encode_all(ep, &encoding, last || ep->collect->tree.full)) {
+        atomic_store(&ep->collect->unsettled, 0);
         if (!atomic_exchange(&ep->encode_pending, true))
             ep_count(ep, EP_COUNT_INTERVALS_MERGED, 1);
         return false;
     }
     tree_empty(ep, now);
+    atomic_store(&ep->collect->unsettled, 0);
     ep->collect->interval_promised = ep->collect->interval_open;
     atomic_store(&ep->encode_pending, false);
     return true;
@@ -232,7 +236,7 @@ bool ep_collect_held(const struct ep *ep)
 void ep_collect_early(struct ep *ep)
 {
     ep->collect->tree.full |= ep_tree_nodes_are_low(&ep->collect->tree);
-    ep->collect->interval_open = ep->config.encoder != NULL;
+    ep->collect->interval_open = EP_HAS_FEATURE(convert);
     if (finish(ep, false))
         ep_count(ep, EP_COUNT_EARLY, 1);
     ep->collect->interval_open = false;

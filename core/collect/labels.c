@@ -1,6 +1,6 @@
 /*
- * Contexts: the combinations of tags, span and thread of an interval's stacks. An entry refers to its context by a
- * small number. The table is cleared at the end of the interval. If it is full, a stack is stored without context, and
+ * Label sets: the combinations of tags, span and thread of an interval's stacks. An entry refers to its label set by a
+ * small number. The table is cleared at the end of the interval. If it is full, a stack is stored without labels, and
  * counted.
  */
 #include "core/collect/collect.h"
@@ -11,11 +11,11 @@
 unsigned ep_label_find(struct ep *ep, const struct ep_label_key *key)
 {
     static const struct ep_label_key none;
-    bool given_up = ep->collect->detail >= EP_DETAIL_CONTEXTS && memcmp(key, &none, sizeof none) != 0;
+    bool given_up = ep->collect->detail >= EP_DETAIL_LABELS && memcmp(key, &none, sizeof none) != 0;
     const int found = given_up ? -ENOSPC : ep_labels_find(&ep->collect->labels, key);
 
     if (found < 0)
-        ep_lose(ep, EP_LOSS_CONTEXTS, 1, 0);
+        ep_lose(ep, EP_LOSS_LABELS, 1, 0);
     return found < 0 ? 0 : (unsigned)found;
 }
 

@@ -38,11 +38,11 @@ static void queue_drop(struct ep *ep)
 /* Encodes the next part of the dictionary: nodes with their modules, then tag sets. */
 static enum ep_restart_state part_encode(struct ep *ep)
 {
-    static const struct ep_labels no_contexts = {.count = 1};
+    static const struct ep_labels no_labels = {.count = 1};
     unsigned at = ep->deliver->restart.at, nodes = ep->collect->nodes_declared;
     struct ep_encoding encoding = {
         .tree = &ep->collect->tree,
-        .labels = &no_contexts,
+        .labels = &no_labels,
         .table = &ep->unwinder.modules,
         .modules = atomic_load_explicit(&ep->unwinder.modules.count, memory_order_relaxed),
         .tags = &ep->tags,

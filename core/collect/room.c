@@ -1,8 +1,8 @@
 /*
  * Room for the next sample: nothing is dropped while the link takes messages.
  *
- * When little is left of the nodes, entries or contexts, what there is becomes a profile before the interval's end. It
- * carries its own start and duration. What it has used lately stays in the tree. When nothing can be sent, the tree
+ * When little is left of the nodes, entries or label sets, what there is becomes a profile before the interval's end.
+ * It carries its own start and duration. What it has used lately stays in the tree. When nothing can be sent, the tree
  * fills up; then detail is given up until the next profile, in the order that hurts least, with exact totals: labels
  * and spans, then addresses within a function, then the callees beyond a depth.
  *
@@ -12,17 +12,16 @@
 #include "core/collect/collect.h"
 #include "core/profile/fold.h"
 
-#define CONTEXTS_SPARE 3u
+#define LABELS_SPARE 3u
 
 static bool is_low(const struct ep *ep)
 {
-    const struct ep_labels *contexts = &ep->collect->labels;
+    const struct ep_labels *labels = &ep->collect->labels;
 
-    return ep_tree_is_low(&ep->collect->tree) ||
-           contexts->count + contexts->capacity / 8 + CONTEXTS_SPARE > contexts->capacity;
+    return ep_tree_is_low(&ep->collect->tree) || labels->count + labels->capacity / 8 + LABELS_SPARE > labels->capacity;
 }
 
-static bool has_contexts(const struct ep *ep)
+static bool has_labels(const struct ep *ep)
 {
     return ep->collect->detail == EP_DETAIL_ALL && ep->collect->labels.count > 1;
 }
@@ -72,11 +71,12 @@ unsigned ep_collect_mark(struct ep *ep)
 
 static void fold(struct ep *ep, unsigned depth)
 {
-    struct ep_fold what = {.labels = ep->collect->detail >= EP_DETAIL_CONTEXTS, .depth = depth};
+    struct ep_fold what = {.labels = ep->collect->detail >= EP_DETAIL_LABELS, .depth = depth};
 
     if (ep->collect->detail >= EP_DETAIL_ADDRESSES)
         what.frame = function_of, what.argument = ep;
     (void)ep_collect_mark(ep);
+    atomic_store(&ep->collect->unsettled, 1);
     ep_tree_fold(&ep->collect->tree, &what);
     EP_EACH_FEATURE (at, tree_moved)
         at.feature->tree_moved(&ep->collect->tree);
@@ -84,6 +84,7 @@ static void fold(struct ep *ep, unsigned depth)
     ep->collect->path.depth = 0;
     ep_labels_clear(ep);
     ep_segment_begin(ep); /* ids of nodes have changed */
+    atomic_store(&ep->collect->unsettled, 0);
 }
 
 /* Takes the next step. False: there is none. */
@@ -111,7 +112,7 @@ void ep_make_room(struct ep *ep)
         ep_collect_discard(ep);
     else if (may_send(ep))
         ep_collect_early(ep);
-    if (ep->collect->labels.count + CONTEXTS_SPARE > ep->collect->labels.capacity && has_contexts(ep))
+    if (ep->collect->labels.count + LABELS_SPARE > ep->collect->labels.capacity && has_labels(ep))
         (void)degrade(ep);
     while (ep_tree_is_full(&ep->collect->tree) && degrade(ep)) {
     }

@@ -73,11 +73,15 @@ struct ep_collect {
     uint32_t timers_ns;           /* period of the port's timers; 0: no CPU samples */
     struct ep_applied applied;
     uint32_t kinds; /* enabled kinds; equals ep_hook_kinds until stop */
-    int64_t rest_balance_ns;
+    int64_t residual_balance_ns;
     uint64_t segment;
     uint32_t sequence;
     unsigned nodes_declared; /* tree nodes already sent in this segment */
     unsigned module_hint;
+    /* For a reader after the process's end: tree, labels and segment do not belong together, and where the ring's
+     * oldest record is that is not in the tree. */
+    atomic_uint unsettled; /* 0 or 1 */
+    atomic_uint ring_tail;
     struct ep_path path;
     struct ep_governor governor;
     struct ep_rate rate[EP_RATES];

@@ -11,7 +11,6 @@
  *                     -> ep_deliver_popped, ep_deliver_dropped, ep_deliver_restart
  */
 #include "core/deliver/deliver.h"
-#include "core/profile/encoding.h"
 
 #include <errno.h>
 
@@ -19,6 +18,7 @@
 #define FOREVER_NS    ((uint64_t)1 << 42) /* more than an hour; loaded by one instruction */
 #define SEND_FIRST_NS 10000000000u
 #define SEND_MOST_NS  60000000000u
+#define CLOCK_STEP_NS 2000000000u /* a smaller change is the clock's own correction */
 
 bool ep_apart;
 
@@ -145,12 +145,32 @@ int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct
 
 int ep_deliver_message(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery)
 {
-    const struct ep_encoder *encoder = ep->config.encoder;
-    int error = encoder ? encoder->send(ep, message, delivery) : ep_deliver_try(ep, message, delivery);
+    const struct ep_feature *other = EP_FEATURE_WITH(convert);
+    int error = other ? other->convert(ep, message, delivery) : ep_deliver_try(ep, message, delivery);
 
     if (error == 0)
         ep->deliver->backoff_ns = 0;
     return error == -EMSGSIZE ? -EBADMSG : error;
+}
+
+uint64_t ep_deliver_clock(uint64_t offset_ns)
+{
+    uint64_t now = ep_port_uptime_ns(), unix_ns = ep_port_unix_ns();
+    uint64_t current_ns = unix_ns > now ? unix_ns - now : 0;
+    uint64_t step_ns = current_ns > offset_ns ? current_ns - offset_ns : offset_ns - current_ns;
+
+    return current_ns && step_ns > CLOCK_STEP_NS ? current_ns : offset_ns;
+}
+
+static void message_date(struct ep_message *message, const struct ep_box_header *header)
+{
+    const uint64_t now = ep_port_uptime_ns(), duration_ns = header->end_unix_ns - header->start_unix_ns;
+
+    message->age_ns = now > header->end_ns ? now - header->end_ns : 1;
+    if (!header->end_unix_ns)
+        return;
+    message->end_unix_ns = header->end_ns + ep_deliver_clock(header->end_unix_ns - header->end_ns);
+    message->start_unix_ns = message->end_unix_ns - duration_ns;
 }
 
 /* Handles the result of a part of a new segment's dictionary. */
@@ -175,9 +195,8 @@ int ep_deliver_live(struct ep *ep, const struct ep_box_header *header, struct ep
         .format = EP_FORMAT_COMPACT,
         .segment = header->segment,
         .sequence = header->sequence,
-        .start_unix_ns = header->start_unix_ns,
-        .end_unix_ns = header->end_unix_ns,
     };
+    message_date(&message, header);
     int error = ep_deliver_message(ep, &message, &delivery);
 
     if (atomic_load(&ep->deliver->restart.state) != EP_RESTART_NONE)
@@ -222,10 +241,10 @@ static int memory_round(struct ep *ep, uint64_t deadline_ns)
 
 int ep_deliver_round(struct ep *ep, uint64_t deadline_ns)
 {
-    struct ep_feature_walk instead = {0};
+    const struct ep_feature *instead = EP_FEATURE_WITH(deliver);
 
-    if (ep_feature_next(&instead, offsetof(struct ep_feature, deliver)))
-        return instead.feature->deliver(ep, deadline_ns);
+    if (instead)
+        return instead->deliver(ep, deadline_ns);
     int error = memory_round(ep, deadline_ns);
     ep->deliver->due_ns = ep->deliver->retry_at_ns;
     return error;

@@ -71,6 +71,10 @@ int ep_deliver_idle(struct ep *ep);
  * permanently; any other error: retry at ep->deliver->retry_at_ns. */
 int ep_deliver_message(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery);
 
+/* Returns the offset from uptime to Unix time of a message of this boot: the one of its encoding, unless the clock was
+ * set since. 0: the device has no clock. Context: deliver. */
+uint64_t ep_deliver_clock(uint64_t offset_ns);
+
 /* Gives a message to the transport. Returns send()'s result. After a failure for which a later try makes sense, it sets
  * ep->deliver->retry_at_ns. */
 int ep_deliver_try(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery);

@@ -13,20 +13,20 @@ extern "C" {
 #endif
 
 struct ep_crash_config {
-    const char *dir; /* of the record's file `edgeprof-crash`: the spool's or another; used by one process. Copied */
-    /* Upper limit of the time that a crash takes longer, 100..3000; default 1000. Three quarters are for the record. */
+    const char *dir; /* for the file `edgeprof-crash`: the spool's or another; used by one process. Copied */
+    /* The longest time by which edgeprof delays the end of a crashed program, 100..3000; default 1000. Three quarters
+     * of it are for the record. */
     uint32_t limit_ms;
     bool registers; /* record all registers, not only pc, sp, fp and lr: they may hold anything */
 };
 
-/* Makes fatal signals (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) leave a record in a file while a profiler
- * runs: signal, address, registers, the stacks of the threads, and what .NET's runtime notes about its end. Exit
- * status, core dump and earlier handlers stay as they are.
+/* Records a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT) in a file while a profiler runs: signal,
+ * address, registers, the stacks of the threads, and the text that the .NET runtime leaves at its end. Exit status,
+ * core dump and earlier handlers stay as they are. Call it before ep_start().
  *
- * Call it before ep_start(). The next run then delivers the record before its profiles, and reports if a run ended
- * without ep_crash_stop() or exit(). Only receivers of the compact format get records. Nothing overwrites a record that
- * is not delivered. Not recorded: an overflow of
- * the stack, which is reported as an end without a record. Handlers that are installed later get a signal first: see
+ * The next run delivers the record before its profiles. It also reports a run that ended without ep_crash_stop() or
+ * exit(). An overflow of the stack leaves no record, and counts as such a run. Only receivers of the compact format get
+ * records. Nothing overwrites a record that is not delivered. Handlers that are installed later get a signal first: see
  * ep_crash_in_front(). A forked child records nothing. A program that does not call this links nothing of it.
  *
  * Returns
@@ -39,11 +39,12 @@ struct ep_crash_config {
  * Context: init. */
 int ep_crash_start(const struct ep_crash_config *crash);
 
-/* Puts edgeprof's handler in front of handlers that other code has installed since ep_crash_start(), such as glog's or
- * another crash reporter's, which may not call the handler before their own. They get the signal after the record. A
- * default action that was set since, or a signal that is ignored, stays.
- * Do not use it for handlers that continue the program, as language runtimes have: edgeprof would record a fault that
- * they handle as a crash.
+/* Puts edgeprof's handler in front of handlers that other code has installed since ep_crash_start(). glog and other
+ * crash reporters may not call the handler before their own. Those handlers get the signal after the record. A default
+ * action that was set since, or a signal that is ignored, stays.
+ *
+ * Do not use it for handlers that continue the program, as language runtimes have. edgeprof would record the faults
+ * that they handle as crashes.
  *
  * Returns
  *   0 or more  the number of these handlers

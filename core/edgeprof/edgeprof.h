@@ -1,15 +1,20 @@
 /*
  * edgeprof: always-on profiling for small ARM Linux devices, without malloc.
  *
- * A program includes this header, and tls.h for https. It includes the optional parts: spool.h, crash.h, incident.h,
- * otel.h, endpoint.h. transport.h is for transports, hooks.h for hooks of a runtime, port.h for operating systems.
+ * A program includes this header, and tls.h for https. This header includes the optional parts: pprof.h, spool.h,
+ * crash.h, incident.h, otel.h and endpoint.h. Authors of transports include transport.h, authors of hooks hooks.h, and
+ * authors of ports port.h.
+ *
  * Conventions:
  *  - Functions return 0 or a positive value for success and a negative errno value for failure.
  *  - The caller owns every buffer that it passes. ep_start() copies strings unless a comment says otherwise.
  *  - A zeroed field means its default.
  *  - One profiler runs in a process at a time.
- *  - Each function's comment ends with its context: `init` (one thread at a time, may block), `any thread`
- *    (may be called concurrently, does not block), `collect` / `deliver` (only from that role's thread).
+ *  - Each function's comment ends with its context, the threads that may call it:
+ *      init              any thread, one at a time; the function may block
+ *      any thread        any number of threads at the same time; the function does not block
+ *      signal            likewise, also in a signal handler
+ *      collect, deliver  only the thread of that role
  */
 #ifndef EDGEPROF_H
 #define EDGEPROF_H
@@ -28,7 +33,6 @@ extern "C" {
 #define EP_VERSION "0.1.0"
 
 struct ep_transport; /* all four: core/edgeprof/transport.h */
-struct ep_encoder;
 struct ep_push;
 struct ep_names;
 
@@ -47,8 +51,8 @@ enum ep_kind {
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
 
-/* A level is a preset of sampling rate and kinds. CPU samples come on kernel ticks, HZ a second at most; with a higher
- * rate each sample stands for more time. */
+/* A level is a preset of sampling rate and kinds. Kernel ticks trigger CPU samples, so a CPU yields at most HZ samples
+ * a second. If the rate is higher, each sample stands for more time. */
 enum ep_level {
     EP_LEVEL_DEFAULT = 0, /* low */
     EP_LEVEL_LOW = 1,     /* 19 Hz of CPU time per thread; CPU only */
@@ -68,21 +72,24 @@ enum ep_flags {
     EP_THREAD_LABELS = 2,
     /* Counts idle waits (EP_WAIT_IDLE), such as those of a pool's workers without work. */
     EP_IDLE_WAITS = 4,
-    /* Starts edgeprof's two threads only when they are needed, so that a single-threaded program stays single-threaded
-     * until then: when the ring is nearly full, when both an interval and 3 s are over, when it runs code of a library
-     * that it opened after the start, when the program creates a thread, or when it calls ep_flush(), ep_stop() or a
-     * similar function. Needs glibc; elsewhere they start at once.
-     */
+    /* Delays the start of edgeprof's two threads, so that a single-threaded program stays single-threaded for a while.
+     * The first of these events starts them:
+     *   - the ring is half full
+     *   - an interval and 3 s are over
+     *   - the program runs code of a library that it opened after the start
+     *   - the program creates a thread
+     *   - the program calls ep_flush(), ep_stop() or a similar function
+     * The flag needs glibc; elsewhere the threads start at once. */
     EP_LAZY_THREADS = 8,
     /* Switches off the limits of allocations, exceptions, locks and waits per second. Exceptions are then counted one
      * by one. For measurements: a busy program may have thousands of events a second. */
     EP_ALL_EVENTS = 16,
-    /* Counts the CPU time that the process used before ep_start() too, as the main thread's [thread exit]. It is for a
-     * forked child that starts its own profiler; a child has none until it calls ep_start(), with memory of its own or
-     * with its copy of the parent's. Do not give it the parent's spool directory, control or pull address. */
+    /* Also counts the CPU time that the process used before ep_start(), as the main thread's [thread exit]. A forked
+     * child sets this flag, because it has no profiler until it calls ep_start(). The child may use memory of its own
+     * or its copy of the parent's memory. It must not use the parent's spool directory, control or pull address. */
     EP_SINCE_FORK = 32,
-    /* Lets dlclose() unload libraries that appear after ep_start(). The price: their code is [unknown], and stacks
-     * through it are cut there. Without this flag edgeprof keeps each library that it has seen (RTLD_NODELETE). */
+    /* Lets dlclose() unload libraries that appear after ep_start(). Then their code is [unknown], and stacks are cut
+     * there. Without this flag edgeprof keeps each library that it has seen (RTLD_NODELETE). */
     EP_NO_PIN = 64,
     /* Choose the clock of CPU samples; by default edgeprof chooses (docs/accuracy.md). A thread that cannot have the
      * wanted clock gets what edgeprof chooses, and ep_stats.clock_error has the reason. */
@@ -93,8 +100,10 @@ enum ep_flags {
 };
 
 struct ep_config {
-    /* The working memory: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT suits most programs; more
-     * memory makes the ring, the tree and the outbox larger. It must stay valid until ep_stop() has returned 0 or
+    /* The working memory: at least EP_MEMORY_MIN bytes, any alignment. EP_MEMORY_DEFAULT suits most programs with
+     * up to EP_THREADS threads. EP_MEMORY_FOR_THREADS(n) is the size for n threads; more memory also makes the ring,
+     * the tree and the outbox larger. ep_start() writes only what is not zero yet: a large static block or a new
+     * mapping costs only the pages that are needed. It must stay valid until ep_stop() has returned 0 or
      * -ETIMEDOUT. docs/memory.md lists what else the library uses. */
     void *memory;
     size_t memory_size;
@@ -116,46 +125,35 @@ struct ep_config {
 
     uint32_t flags; /* enum ep_flags */
 
-    /* The format that the transport gets. NULL: EP_FORMAT_COMPACT. &ep_encoder_pprof: EP_FORMAT_PPROF, compressed by
-     * gzip, one message for each family and interval, made while sending in memory of its own (docs/memory.md). */
-    const struct ep_encoder *encoder;
-
     /* For endpoints http:// and https:// only. */
-    const struct ep_push *push;   /* the protocol for pprof, &ep_push_pyroscope; pprof over HTTP requires one */
+    const struct ep_push *push;   /* the protocol that pprof over HTTP needs: &ep_push_pyroscope */
     const struct ep_names *names; /* &ep_names_process adds function names, for servers that cannot symbolize */
-    /* Lines "Name: value" for each request, separated by '\n'. They never appear in messages. They are not copied and
-     * must stay valid as long as `memory`. */
+    /* Lines "Name: value" for each request, separated by '\n'. They never appear in log or error messages. ep_start()
+     * does not copy them: they must stay valid as long as `memory`. */
     const char *headers;
 };
-
-extern const struct ep_encoder ep_encoder_pprof;
-extern const struct ep_push ep_push_pyroscope; /* Grafana Pyroscope's push.v1.PusherService/Push */
-
-/* Finds function names in the process: from dynamic symbols and from a language runtime (.NET), else module+0x1234. It
- * uses EP_NAMES_BYTES and 60 KiB of static memory, touched only as far as needed, and nothing of ep_config.memory. */
-extern const struct ep_names ep_names_process;
 
 /* A loss reason says why a profile lacks a measurement, or has it with less detail. The numbers are part of the format.
  */
 enum ep_loss {
-    EP_LOSS_RING_FULL = 0,       /* the collect thread did not drain the ring in time */
-    EP_LOSS_NO_TIMER = 1,        /* threads without a timer (count only); their CPU time is reported */
-    EP_LOSS_NO_SLOT = 2,         /* threads beyond EP_MAX_THREADS (count only); their CPU time is reported */
-    EP_LOSS_TREE_FULL = 3,       /* stacks cut at a [truncated] frame; the weight is kept */
-    EP_LOSS_ENTRIES_FULL = 4,    /* stacks merged into a single [truncated] frame; the weight is kept */
-    EP_LOSS_MODULES_FULL = 5,    /* modules beyond the table (count only): their frames are [unknown] */
-    EP_LOSS_REFUSED = 6,         /* a receiver refused a message permanently */
-    EP_LOSS_SEGMENT = 7,         /* a receiver did not know the segment, and its messages could not be rebuilt */
-    EP_LOSS_STOPPED = 8,         /* still undelivered when ep_stop()'s deadline passed, or recorded after it */
-    EP_LOSS_TOO_LARGE = 9,       /* a single stack did not fit into the outbox */
-    EP_LOSS_TAGS = 10,           /* tag values that did not fit into the table; recorded as "other" */
-    EP_LOSS_CONTEXTS = 11,       /* stacks recorded without their span or tags, for lack of room in this interval */
-    EP_LOSS_LIVE_FULL = 12,      /* objects that the live heap could not follow; later objects stand for them */
-    EP_LOSS_WAITERS = 13,        /* threads beyond the table of waits: their waits are recorded only when they end */
-    EP_LOSS_NO_STACK = 14,       /* threads of a dump whose stack could not be read (count only): [no stack] */
-    EP_LOSS_SPOOL_FULL = 15,     /* the oldest spooled messages, deleted to make room */
-    EP_LOSS_SPOOL_DAMAGED = 16,  /* spooled messages that cannot be read any more */
-    EP_LOSS_TOO_OLD = 17,        /* refused by a receiver, and older than receivers accept (ep_spool_config.old_ms) */
+    EP_LOSS_RING_FULL = 0,      /* the collect thread did not drain the ring in time; ticks are in a later sample */
+    EP_LOSS_NO_TIMER = 1,       /* threads without a timer (count only); their CPU time is reported */
+    EP_LOSS_NO_SLOT = 2,        /* threads for which the memory has no place (count only); their CPU time is reported */
+    EP_LOSS_TREE_FULL = 3,      /* stacks cut at a [truncated] frame; the weight is kept */
+    EP_LOSS_ENTRIES_FULL = 4,   /* stacks merged into a single [truncated] frame; the weight is kept */
+    EP_LOSS_MODULES_FULL = 5,   /* modules beyond the table (count only): their frames are [unknown] */
+    EP_LOSS_REFUSED = 6,        /* a receiver refused a message permanently */
+    EP_LOSS_SEGMENT = 7,        /* a receiver did not know the segment, and its messages could not be rebuilt */
+    EP_LOSS_STOPPED = 8,        /* still undelivered when ep_stop()'s deadline passed, or recorded after it */
+    EP_LOSS_TOO_LARGE = 9,      /* a single stack did not fit into the outbox */
+    EP_LOSS_TAGS = 10,          /* tag values that did not fit into the table; recorded as "other" */
+    EP_LOSS_LABELS = 11,        /* stacks recorded without their span or tags, for lack of room in this interval */
+    EP_LOSS_LIVE_FULL = 12,     /* objects that the live heap could not follow; later objects stand for them */
+    EP_LOSS_WAITERS = 13,       /* threads beyond the table of waits: their waits are recorded only when they end */
+    EP_LOSS_NO_STACK = 14,      /* threads of a dump whose stack could not be read (count only): [no stack] */
+    EP_LOSS_SPOOL_FULL = 15,    /* the oldest spooled messages, deleted to make room */
+    EP_LOSS_SPOOL_DAMAGED = 16, /* spooled messages that cannot be read any more */
+    EP_LOSS_TOO_OLD = 17,       /* refused by a receiver, and older than receivers accept (ep_spool_config.old_ms) */
     EP_LOSS_SIGNAL_BLOCKED = 18, /* threads that keep the profiling signal blocked (count only); likewise reported */
     EP_LOSS_DAMAGED = 19,     /* records that no part of edgeprof writes (count only): something overwrote the ring */
     EP_LOSS_SMALL_STACK = 20, /* ticks that waited while the stack had no room for the handler (count only) */
@@ -219,12 +217,12 @@ struct ep_stats {
     uint32_t tree_nodes, tree_capacity;
     uint32_t memory_used;
 
-    uint64_t unsampled_ns; /* CPU time of threads that are not sampled; thread_exit_ns includes its whole periods */
+    uint64_t unsampled_ns; /* CPU time of threads that are not sampled; thread_exit_ns has it in whole periods */
     struct ep_unsampled unsampled[EP_UNSAMPLED];
 
     uint64_t intervals_early; /* sent before their end because the memory was nearly used up */
     /* How often detail was given up because the memory was used up and nothing could be sent. Totals stay right. */
-    uint64_t degraded_contexts;  /* labels and spans */
+    uint64_t degraded_labels;    /* labels and spans */
     uint64_t degraded_addresses; /* addresses within a function */
     uint64_t degraded_frames;    /* callees beyond a depth, [truncated] */
 
@@ -258,9 +256,10 @@ struct ep_stats {
     uint64_t busy_stops; /* calls of ep_stop() that returned -EBUSY, of all runs of this process */
 };
 
-/* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise. If another library of
- * the process contains edgeprof and profiles it, this profiler has no CPU samples (ep_notice_to() has a line), but the
- * events of its own library.
+/* Starts profiling. Copies *config and its strings, except where struct ep_config says otherwise.
+ *
+ * Several libraries of a process can contain edgeprof. Only the first one that starts takes CPU samples. Each later one
+ * records only the events of its own library, and ep_notice_to() gets a line about that.
  *
  * Returns
  *   0          profiling runs
@@ -278,13 +277,12 @@ int ep_start(const struct ep_config *config);
  *   EDGEPROF_LEVEL           low, medium, high
  *   EDGEPROF_KINDS           names of ep_kind_name(), "cpu,alloc"
  *   EDGEPROF_RATE (Hz), EDGEPROF_BUDGET (ppm), EDGEPROF_INTERVAL (ms)
- *   EDGEPROF_FORMAT          compact, pprof
  *   EDGEPROF_CLOCK           auto, timer, ticks, perf
- *   EDGEPROF_THREAD_LABELS, EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN, EDGEPROF_NAMES   1 or 0
+ *   EDGEPROF_THREAD_LABELS, EDGEPROF_IDLE_WAITS, EDGEPROF_ALL_EVENTS, EDGEPROF_PIN   1 or 0
  *   EDGEPROF_TOKEN           a bearer token; EDGEPROF_TOKEN_FILE: its file, see ep_token_file()
- * Then it reads the PYROSCOPE_* and OTEL_* variables of the same meaning (table in docs/configuration.md). It links the
- * code for pprof, pushing and names, because a variable may ask for them. Strings point into the environment or into
- * memory that lasts until the next call.
+ * Then it reads the PYROSCOPE_* and OTEL_* variables of the same meaning (table in docs/configuration.md). A Pyroscope
+ * server accepts only pprof: call ep_pprof_from_env() next. Strings point into the environment or into memory that
+ * lasts until the next call.
  *
  * Returns
  *   1          a variable names an upload target, or asks for the pull endpoint (EDGEPROF_PULL of ep_pull_start())
@@ -307,26 +305,34 @@ const char *ep_start_error(void);
  * Returns
  *   0           everything was delivered or stored. The memory is yours again
  *   -ETIMEDOUT  undelivered messages were dropped and counted. The memory is yours again
- *   -EBUSY      profiling has stopped, but a thread still uses the memory: neither free nor reuse it. It is one of the
- *               program, or one of edgeprof that had not ended 10 s after the deadline. Call again
- *               until the result changes; that is the result of the whole stop. Until then ep_start() returns -EBUSY
- *               too. ep_stats.busy_stops counts these calls, and ep_start_error() explains them
+ *   -EBUSY      profiling has stopped, but a thread still uses the memory: neither free nor reuse it. The thread
+ *               belongs to the program, or to edgeprof if it did not end within 10 s of the deadline. Call again until
+ *               the result changes; the last result is that of the whole stop. Until then ep_start() also returns
+ *               -EBUSY. ep_stats.busy_stops counts these calls, and ep_start_error() explains them
  *   -ESRCH      no profiler runs
  * Context: init. */
 int ep_stop(uint32_t deadline_ms);
 
-/* From the next ep_start() on, the deliver thread calls `say` with one line when profiles do not arrive, with the
- * reason and without credentials, such as "profiles are not accepted by http://host:4040: 401, ...", and with one line
- * when they arrive again. It reports each reason once, and again after an hour at the earliest. `say` may block for a
- * moment. NULL: no lines. The preload library and the .NET package write the lines to standard error. A program that
- * does not call this does not link it. Context: init. */
+/* Makes the deliver thread call `say` with one line when profiles do not arrive, and with one when they arrive again.
+ * It takes effect at the next ep_start(). NULL: no lines.
+ *
+ * A line has the reason and no credentials: "profiles are not accepted by http://host:4040: 401, ...". Each reason is
+ * reported once, and again after an hour at the earliest. `say` may block for a moment. The preload library and the
+ * .NET package write the lines to standard error. A program that does not call this does not link it. Context: init. */
 void ep_notice_to(void (*say)(const char *line));
 
-/* Makes the content of a file, without blanks around it, the bearer token of every request from the next ep_start() on.
+/* Sends the content of a file as the bearer token of every request, from the next ep_start() on. NULL: no file.
+ *
  * The profiler reads the file at the start, and again after each answer 401 or 403, so a new token needs no restart. If
- * it cannot read the file, it starts anyway and reads it again later; ep_notice_to() has a line about it. Do not
- * combine it with an Authorization line in ep_config.headers or a user in the endpoint. The path is copied. NULL: no
- * file. Returns 0; -EALREADY: the profiler runs; -EINVAL: the path is empty or too long. Context: init. */
+ * it cannot read the file, it starts anyway, reads the file again later, and ep_notice_to() gets a line. Blanks around
+ * the token are ignored. The path is copied. Do not combine a token file with an Authorization line in
+ * ep_config.headers or with a user in the endpoint.
+ *
+ * Returns
+ *   0          the next run uses the file
+ *   -EALREADY  the profiler runs
+ *   -EINVAL    the path is empty or too long
+ * Context: init. */
 int ep_token_file(const char *path);
 
 /* Fills *stats; after ep_stop() with the final figures of that run. Returns 0, or -ESRCH if no profiler ever ran.
@@ -337,25 +343,26 @@ int ep_stats_get(struct ep_stats *stats);
  * wait for that. Returns 0 or -ESRCH. Context: any thread. */
 int ep_flush(void);
 
-/* With EP_MANUAL these do the work of the two threads; call them at least every 100 ms. ep_collect() never blocks.
- * ep_deliver() blocks for at most deadline_ms. Both return 0 or -ESRCH; ep_deliver() also the transport's error.
- * Context: collect / deliver. */
+/* These two do the work of edgeprof's threads in a program with EP_MANUAL. Call them at least every 100 ms.
+ * ep_collect() never blocks. ep_deliver() blocks for at most deadline_ms. Both return 0 or -ESRCH; ep_deliver() can
+ * also return the transport's error. Context: collect / deliver. */
 int ep_collect(void);
 int ep_deliver(uint32_t deadline_ms);
 
-/* These change the settings at run time; the next interval begins at once. Those of type int return 0, -EINVAL or
- * -ESRCH. Context: any thread. */
+/* These change the settings at run time. A change begins the next interval at once. Functions of type int return 0,
+ * -EINVAL or -ESRCH. Context: any thread. */
 int ep_level_set(enum ep_level level);          /* sets the level's rate and kinds */
 int ep_kinds_set(uint32_t kinds);               /* EP_KIND_BIT()s */
 int ep_kinds_change(uint32_t on, uint32_t off); /* switches single kinds on and off */
 enum ep_level ep_level_get(void);               /* EP_LEVEL_DEFAULT when none runs */
 uint32_t ep_kinds_get(void);                    /* 0 when none runs */
 
-/* Requests one stack of every thread, as EP_KIND_THREAD, whatever kinds are on. All are in one profile, within an
- * interval, with the thread's name as a label. The collect thread reads the stacks without disturbing the threads: of a
- * thread in a marked wait (see below) from a copy of its stack; of a thread blocked in the kernel likewise, as far as
- * the copy can be walked without the frame pointer; of a running thread from its next CPU sample. A thread whose stack
- * it cannot read is shown as [no stack]. Returns 0 or -ESRCH. Context: any thread. */
+/* Requests one stack of every thread, as EP_KIND_THREAD, whatever kinds are on. All stacks are in one profile, at most
+ * an interval later, with the thread's name as a label. The collect thread does not disturb the threads. It reads
+ *   - a thread in a marked wait (see below) from a copy of its stack
+ *   - a thread blocked in the kernel likewise, as far as it can walk the copy without the frame pointer
+ *   - a running thread from its next CPU sample
+ * A thread whose stack it cannot read appears as [no stack]. Returns 0 or -ESRCH. Context: any thread. */
 int ep_threads_dump(void);
 
 /* ---- what a thread is doing ---- */
@@ -371,22 +378,24 @@ enum ep_wait {
     EP_WAITS = 6
 };
 
-/* These two mark a call that blocks as a wait. Calls may nest; only the outermost pair counts. The function that calls
- * ep_wait_begin() must not return before ep_wait_end(). A pair costs less than two readings of the clock. Neither
- * blocks or allocates; both keep errno. Context: signal. */
+/* These two mark a blocking call as a wait. Pairs may nest; only the outermost pair counts. The function that calls
+ * ep_wait_begin() must call ep_wait_end() before it returns. A pair costs less than two readings of the clock. Neither
+ * function blocks or allocates; both keep errno. Context: signal. */
 void ep_wait_begin(enum ep_wait wait);
 void ep_wait_end(void);
 /* Keeps the compiler from turning the call into a tail call: the caller's frame must still exist, since the wait's
  * stack starts there. */
-#define ep_wait_end()                                                                                                  \
-    do {                                                                                                               \
-        (ep_wait_end)();                                                                                               \
-        __asm__ volatile("" ::: "memory");                                                                             \
-    } while (0)
+static inline __attribute__((always_inline)) void ep_wait_end_in_frame(void)
+{
+    ep_wait_end();
+    __asm__ volatile("" ::: "memory");
+}
+/* An identifier, so that C++ can call ::ep_wait_end(). */
+#define ep_wait_end() ep_wait_end_in_frame()
 
-/* Adds the label key=value to everything that is measured on this thread until the matching ep_tag_pop(). Of two labels
- * with the same key the inner one counts. Keys match [a-zA-Z_][a-zA-Z0-9_]*. Both strings are copied into a fixed table
- * when they are first seen. Beyond EP_TAG_VALUES values of a key, new values become "other", counted as EP_LOSS_TAGS.
+/* Adds the label key=value to everything that is measured on this thread, until the matching ep_tag_pop(). An inner
+ * label hides an outer one with the same key. Keys match [a-zA-Z_][a-zA-Z0-9_]*. A fixed table keeps a copy of both
+ * strings. When a key has EP_TAG_VALUES values, new values become "other" and count as EP_LOSS_TAGS.
  * Returns 0, or -EINVAL for a bad key; call ep_tag_pop() in either case. Context: any thread. */
 int ep_tag_push(const char *key, const char *value);
 void ep_tag_pop(void);
@@ -411,6 +420,7 @@ const char *ep_loss_name(unsigned reason);
 #include <edgeprof/endpoint.h>
 #include <edgeprof/incident.h>
 #include <edgeprof/otel.h>
+#include <edgeprof/pprof.h>
 #include <edgeprof/spool.h>
 
 #endif

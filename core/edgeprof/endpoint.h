@@ -13,11 +13,14 @@
 extern "C" {
 #endif
 
-/* Starts the control endpoint: level, kinds and statistics over HTTP, for curl and for tools on the device. A program
- * that does not call this does not link it. The endpoint stays open across ep_stop() and ep_start(). where: a path (a
- * Unix socket, accessible to the program's user only) or a number (a port of 127.0.0.1). token: requests must carry it
- * as "Authorization: Bearer TOKEN"; a port needs one of at least 16 characters. where NULL: both are read from
- * EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN. Both strings must stay valid until ep_control_stop().
+/* Starts the control endpoint, which serves level, kinds and statistics over HTTP to curl and to tools on the device. A
+ * program that does not call this does not link it. The endpoint stays open across ep_stop() and ep_start().
+ *
+ *   where  the path of a Unix socket, which only the program's user can access, or a port of 127.0.0.1. NULL: where and
+ *          token are read from EDGEPROF_CONTROL and EDGEPROF_CONTROL_TOKEN
+ *   token  the text that requests carry as "Authorization: Bearer TOKEN". A port needs one of at least 16 characters
+ *
+ * Both strings must stay valid until ep_control_stop().
  *
  * Returns
  *   1          it listens
@@ -47,11 +50,12 @@ struct ep_pull_config {
     bool insecure;
 };
 
-/* Starts the pull endpoint: profiles on request over HTTP, with the paths of Go programs: /debug/pprof/ for go tool
- * pprof, Parca and curl, and /metrics for Prometheus. A program that does not call this does not link it. Pulled
- * profiles have memory of their own; pulling removes nothing from pushed profiles. Without an endpoint in ep_config,
- * profiles are available by pull only. The endpoint stays open across ep_stop() and ep_start(). `where` and `token`
- * must stay valid until ep_pull_stop().
+/* Starts the pull endpoint, which serves profiles on request over HTTP. It has the paths of Go programs: /debug/pprof/
+ * for go tool pprof, Parca and curl, and /metrics for Prometheus. A program that does not call this does not link it.
+ *
+ * Pulled profiles have memory of their own, so pulling removes nothing from pushed profiles. Without an endpoint in
+ * ep_config, profiles are available by pull only. The endpoint stays open across ep_stop() and ep_start(). `where` and
+ * `token` must stay valid until ep_pull_stop().
  *
  * Returns
  *   1          it listens

@@ -1,6 +1,6 @@
 /*
- * The interface for hooks of a language runtime or of a library: events with a stack, and the labels and the span of a
- * thread. Authors of hooks use it (port/nativeaot/, port/linux/preload*.c); programs use edgeprof.h.
+ * Hooks of a language runtime or of a library report events with a stack, and the labels and the span of a thread,
+ * through this interface. Authors of hooks use it (port/nativeaot/, port/linux/preload*.c); programs use edgeprof.h.
  *
  *   if (ep_hook_wants(EP_KIND_ALLOC)) {
  *       event.value = ep_stratum_advance(&stratum, bytes, ep_hook_period(EP_KIND_ALLOC));
@@ -8,7 +8,8 @@
  *           ep_hook_event(&event);
  *   }
  *
- * Nothing here blocks, allocates or takes a lock. All of it may be called where a garbage collector must not run.
+ * No function here blocks, allocates or takes a lock. Hooks may call all of them where a garbage collector must not
+ * run.
  */
 #ifndef EP_HOOKS_H
 #define EP_HOOKS_H
@@ -25,13 +26,13 @@
 extern "C" {
 #endif
 
-/* The enabled kinds, 0 when no profiler runs, and the mean distance between samples of a kind, in its unit (ns of
- * waiting, bytes allocated), with the governor's stretch. core/collect/level.c writes both. The upper half of the kinds
- * are those that only the history of incidents wants. */
+/* The enabled kinds (0: no profiler runs), and the mean distance between samples of each kind, in its unit (ns of
+ * waiting, bytes allocated), including the governor's stretch. core/collect/level.c writes both. The upper half of the
+ * bits has the kinds for the history of incidents. */
 extern EP_ATOMIC(unsigned) ep_hook_kinds, ep_hook_periods[EP_KINDS];
-/* The kinds of that upper half; bit 0: each record has its time. Written before ep_start(). */
+/* The kinds of the history; bit 0: each record has its time. Written before ep_start(). */
 extern uint32_t ep_history_kinds;
-/* Those of them whose events are in no profile. The collect thread writes it. */
+/* The kinds of the history whose events are in no profile. The collect thread writes it. */
 extern EP_ATOMIC(unsigned) ep_history_alone;
 #define EP_HISTORY_SHIFT         16
 #define EP_KIND_BIT_EITHER(bits) ((bits) | (bits) << EP_HISTORY_SHIFT)
@@ -55,9 +56,9 @@ static inline uint64_t ep_hook_period(enum ep_kind kind)
 }
 
 /*
- * Stratified sampling: one unit of every `period` units is chosen at random, and the event that it belongs to is the
- * sample. The probability of an event is proportional to its size. Each thread needs one stratum a kind. A
- * zero-initialised stratum is ready for use.
+ * Stratified sampling chooses one unit of every `period` units at random. The event that the unit belongs to becomes
+ * the sample, so the probability of an event is proportional to its size. Each thread needs one stratum for each kind.
+ * A zero-initialised stratum is ready for use.
  *
  * The period may change from call to call. A stratum keeps the length that it began with; the new period begins with
  * the next stratum. The sum of the samples' weights is never more than two strata from the true sum.
@@ -73,15 +74,15 @@ static inline bool ep_stratum_is_apart(const struct ep_stratum *stratum, uint64_
     return size >= period && size >= stratum->length;
 }
 
-/* Advances by `size` units that may belong to many events, so they are always part of the sequence and may cover
- * several strata. Returns the weight in units; 0: no unit of them was chosen. Context: signal. */
+/* Advances by `size` units that may belong to many events. They are always part of the sequence, and may cover several
+ * strata. Returns the weight in units; 0: none of these units was chosen. Context: signal. */
 uint64_t ep_stratum_lay(struct ep_stratum *stratum, uint64_t size, uint64_t period);
 
 /* Is the slow path of ep_stratum_advance(). Context: signal. */
 uint64_t ep_stratum_choose(struct ep_stratum *stratum, uint64_t size, uint64_t period);
 
-/* Advances by an event of `size` units. Returns the weight in units if this event was chosen, else 0; for an event that
- * is apart its own size. Context: signal. */
+/* Advances by an event of `size` units. Returns the weight in units if this event was chosen, else 0. An event that is
+ * apart returns its own size. Context: signal. */
 static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t size, uint64_t period)
 {
     uint64_t before = stratum->position, after = before + size;
@@ -104,10 +105,10 @@ struct ep_hook_event {
     uint32_t count; /* events that this one stands for */
     uint64_t value; /* in the kind's unit */
     uint32_t token; /* EP_KIND_ALLOC: of ep_live_take(); EP_KIND_WAIT: contentions, see ep_hook_event(); 0: none */
-    unsigned skip;  /* frames to omit at the leaf, at most 6; with registers NULL: in addition to those up to the caller
-                       of  ep_hook_event() */
-    /* Where the unwinder starts; NULL: at the caller of ep_hook_event(). pc is the next instruction, or with lr =
-     * EP_LR_CALLED a return address. ep_port_bounds() fills in the stack bounds. */
+    unsigned skip;  /* frames to omit at the leaf, at most 6; without registers, counted from the caller of
+                       ep_hook_event() */
+    /* The place where the unwinder starts; NULL: the caller of ep_hook_event(). pc is the next instruction, or with
+     * lr = EP_LR_CALLED a return address. ep_port_bounds() fills in the stack bounds. */
     const struct ep_registers *registers;
 };
 
@@ -116,9 +117,9 @@ struct ep_hook_event {
  * Returns 0; -ENOSPC: no room, counted as lost; -ESRCH: no profiler runs. Context: signal. */
 int ep_hook_event(const struct ep_hook_event *event);
 
-/* Measures what hooks cost that take no sample, for the budget and ep_stats.handler_ns. One call of
- * EP_HOOK_TIMED_ONE_IN is timed and stands for the others, because reading a counter twice takes as long as most of
- * them.
+/* These measure the cost of hook calls that take no sample, for the budget and ep_stats.handler_ns. A hook times one
+ * call of EP_HOOK_TIMED_ONE_IN, which stands for the others, because most calls take no longer than two readings of a
+ * counter.
  *
  *   uint64_t from = ep_hook_is_timed(&timer) ? ep_port_ticks() : 0;
  *   ...
@@ -131,17 +132,17 @@ struct ep_hook_timer {
     uint32_t left, rest, dice;
 };
 
-/* Returns true if this call is to be timed: one of each EP_HOOK_TIMED_ONE_IN, chosen at random. So threads that live
- * for a few calls are represented fairly, and a program's own pattern, such as read and write in turn, does not matter.
- * Context: signal. */
+/* Returns true if this call is to be timed: one call of EP_HOOK_TIMED_ONE_IN, chosen at random. The choice is fair to
+ * threads that make only a few calls, and to programs with a pattern, such as read and write in turn. Context: signal.
+ */
 bool ep_hook_choose(struct ep_hook_timer *timer);
 static inline bool ep_hook_is_timed(struct ep_hook_timer *timer)
 {
     return timer->left-- == 0 && ep_hook_choose(timer);
 }
 
-/* Adds the cost of a call that began at `from` (ep_port_ticks()) and stands for `calls` calls. It does not use a
- * thread's CPU clock: that is a system call and slows what follows by 400 ns, more than the cost to be measured.
+/* Adds the cost of a call that began at `from` (ep_port_ticks()) and stands for `calls` calls. It does not read the
+ * thread's CPU clock, because that system call slows the following code by 400 ns, more than a hook costs.
  * Context: signal. */
 void ep_hook_cost(uint64_t from, unsigned calls);
 
@@ -193,20 +194,34 @@ __attribute__((weak)) bool ep_hook_interrupted(const struct ep_registers *regist
 
 /* ---- waits ---- */
 
-/* A class for ep_wait_begin(): the innermost caller that is among the places below has the real class. */
+/* A class for ep_wait_begin(): the innermost caller that ep_wait_places() knows decides the real class. */
 #define EP_WAIT_BY_CALLER EP_WAITS
-/* A class for ep_wait_begin(): the descriptor that was passed to ep_wait_descriptor() before has the real class. It is
- * looked up only if the wait becomes a sample, because that takes a system call. */
+/* A class for ep_wait_begin(): the descriptor of the last ep_wait_descriptor() decides the real class. edgeprof looks
+ * it up only if the wait becomes a sample, because that takes a system call. */
 #define EP_WAIT_BY_DESCRIPTOR (EP_WAITS + 1)
 void ep_wait_descriptor(int fd);
 
-/* Ends the calling thread's open waits, if there are any: for a handler that leaves them by a jump, before the jump.
+/* Ends the calling thread's open waits, if there are any. A handler calls it before it leaves them by a jump.
  * Context: any thread. */
 void ep_wait_leave(void);
+
+/* Records also waits that nobody marks: while their kind is enabled, the collect thread looks at sleeping threads about
+ * four times a second, without waking them. A program calls it before ep_start(). Returns 0, or -ENOSPC: there are too
+ * many features. Context: init. */
+int ep_waits_watch_start(void);
+
+enum ep_wait_role {
+    EP_PLACE_CLASS, /* the wait's class is that of the place */
+    EP_PLACE_TASK,  /* waits for a task: says nothing by itself */
+    /* The program's start, or a function that only waits for the program's end. If it, or the function that it has
+     * called, waits for a task, the wait has the class of the place: the work is elsewhere. */
+    EP_PLACE_ENTRY
+};
 
 struct ep_wait_place {
     uintptr_t function; /* 0: not in this program */
     enum ep_wait wait;
+    enum ep_wait_role role;
 };
 
 /* Registers the functions of a language runtime that wait, with their classes. The array is kept by reference.
@@ -215,18 +230,18 @@ void ep_wait_places(const struct ep_wait_place *place, unsigned count);
 
 /* ---- edgeprof's own CPU time in the program's threads ---- */
 
-/* Makes CPU samples whose leaf is in edgeprof's module appear as [edgeprof], in programs in which edgeprof is a module
- * of its own, such as the preload library. inside: any function of it; from calls_start to calls_end: its functions
- * that call the C library for edgeprof alone. Registered once, before ep_start(). Context: init. */
+/* The code of edgeprof in programs where edgeprof is a module of its own, such as the preload library. */
 struct ep_own_text {
-    uintptr_t inside, calls_start, calls_end;
+    uintptr_t inside;                 /* any function of the module */
+    uintptr_t calls_start, calls_end; /* its functions that call the C library for edgeprof alone */
 };
+/* Shows CPU samples whose leaf is in that code as [edgeprof]. Call it once, before ep_start(). Context: init. */
 void ep_own_text_is(const struct ep_own_text *text);
 
 /* ---- the live heap: objects that are followed until they are freed (core/features/live/live.c) ---- */
 
-/* A place in the hook's table. The hook owns `object`, which points to the word of a weak reference; the word is 0 when
- * the object is gone. edgeprof owns the other members; all zero: free. */
+/* A place in the hook's table. The hook owns `object`, which points to the word of a weak reference. The word becomes 0
+ * when the object is gone. edgeprof owns the other members; if all are zero, the place is free. */
 struct ep_live_place {
     const EP_ATOMIC(uintptr_t) * object;
     uint64_t value;
@@ -240,8 +255,8 @@ struct ep_live_table {
     unsigned places; /* a power of two */
     const EP_ATOMIC(unsigned) *
         collections; /* number of garbage collections so far; objects not yet seen by one are not reported */
-    /* The exact figures of the runtime in bytes, to which the estimate is scaled; both NULL: it has none. They must not
-     * block. */
+    /* The runtime's exact figures in bytes; edgeprof scales its estimate to them. Both NULL: the runtime has none. They
+     * must not block. */
     uint64_t (*allocated)(void); /* allocated by all threads so far; called in ep_start() */
     /* By place: the part of the object that is in use, of EP_LIVE_WHOLE; NULL: all of each. */
     const EP_ATOMIC(unsigned) * left;
@@ -253,13 +268,13 @@ struct ep_live_table {
 #define EP_LIVE_PLACES_MOST (1u << 20)
 #define EP_LIVE_WHOLE       65536u
 
-/* Registers a table, before ep_start(). What it points to must stay valid for ever. Returns its number, -EINVAL, or
- * -ENOSPC: there are EP_LIVE_TABLES already. Context: init. */
+/* Registers a table. Call it before ep_start(). The table and everything it points to must stay valid until the process
+ * ends. Returns its number, -EINVAL, or -ENOSPC: there are EP_LIVE_TABLES already. Context: init. */
 int ep_live_attach(const struct ep_live_table *table);
 
-/* Reserves a place for one more object in the table of that number. Returns a token, or 0 if the table is full or
- * EP_KIND_LIVE is off. Pass the token on as ep_hook_event.token of an EP_KIND_ALLOC, or give it back with
- * ep_live_drop(). Context: signal. */
+/* Reserves a place for one more object in table number `table`. Returns a token; 0: the table is full, or EP_KIND_LIVE
+ * is off. Pass the token on as ep_hook_event.token of an EP_KIND_ALLOC, or return it with ep_live_drop().
+ * Context: signal. */
 uint32_t ep_live_take(unsigned table);
 void ep_live_drop(uint32_t token);
 /* Returns true if there is more than one table. Context: signal. */
@@ -269,11 +284,11 @@ bool ep_live_is_shared(void);
 
 /* ---- sizes of a garbage-collected heap, a gauge (core/features/heap/heap.c) ---- */
 
-/* A part of the heap. frame: enum ep_special, a generation; inner: a frame below it, 0: none. bytes excludes other
- * parts. */
+/* A part of the heap. */
 struct ep_heap_part {
-    uint8_t frame, inner;
-    uint64_t bytes;
+    uint8_t frame;  /* enum ep_special, a generation */
+    uint8_t inner;  /* a frame below it, 0: none */
+    uint64_t bytes; /* without other parts */
 };
 #define EP_HEAP_PARTS 11
 
@@ -283,29 +298,34 @@ void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
 
 /* ---- pending work of a language runtime, on demand (core/features/control/tasks.c) ---- */
 
-/* A source of lists of pending work.
- *
- *   ask   asks for a list, in lines of UTF-8 without quotes, backslashes and control characters, and does not wait for
- *         it. Everybody shares a list in the making. Returns the list's number, from 1 on; -ENOSYS: there is no list
- * here read  copies what follows in that list, as many whole characters as fit. From 0 on, a later list serves as well,
- * and *list becomes its number. Returns the size, 0: the end of the list; -EAGAIN: it is not made yet; -ESTALE: a later
- * list has replaced it; -ENOSYS: the runtime is not known; -ESRCH: the profiler is stopping
- *
+/* A source of lists of pending work. A list has lines of UTF-8 without quotes, backslashes and control characters.
  * Context: any thread. */
 struct ep_tasks_source {
+    /* Asks for a list and does not wait for it. All callers share a list that is being made. Returns the list's number,
+     * from 1 on; -ENOSYS: there is no list here. */
     int (*ask)(void);
+    /* Copies the part of list *list that begins at `from`, as many whole characters as fit. If `from` is 0, a later
+     * list serves as well, and *list becomes its number.
+     *
+     * Returns
+     *   the size  of the part; 0: the end of the list
+     *   -EAGAIN   the list is not made yet
+     *   -ESTALE   a later list has replaced it
+     *   -ENOSYS   the runtime is not known
+     *   -ESRCH    the profiler is stopping */
     int (*read)(unsigned *list, size_t from, char *text, size_t room);
 };
 #define EP_TASKS_BYTES (1u << 20) /* a list has less */
 
-/* Registers the source, which must stay valid for ever. Context: any thread. */
+/* Registers the source, which must stay valid until the process ends. Context: any thread. */
 void ep_tasks_attach(const struct ep_tasks_source *source);
 
 /* ---- names that only a language runtime knows (core/features/names/names.c) ---- */
 
-/* Serves a dedicated thread of the runtime. It answers the last question with `size` bytes at `name`, which must stay
- * valid (0: no name; also in the first call). Then it waits for the next question: *address is a place in code or, if
- * *type is set, an object's type. Returns 0, or -ESRCH after ep_names_end(). Context: any thread. */
+/* Answers the last question and waits for the next one; a dedicated thread of the runtime calls it in a loop. The
+ * answer is the `size` bytes at `name`, which must stay valid; size 0: no name, also in the first call. The question is
+ * *address, a place in code or, if *type is set, an object's type. Returns 0, or -ESRCH after ep_names_end().
+ * Context: any thread. */
 int ep_names_next(const char *name, size_t size, uintptr_t *address, int *type);
 /* Makes ep_names_next() return -ESRCH. Context: init. */
 void ep_names_end(void);

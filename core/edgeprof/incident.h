@@ -69,17 +69,24 @@ int ep_incident_start(const struct ep_incident_config *config);
  * -EINVAL (ep_start_error()). Context: init. */
 int ep_incident_from_env(struct ep_incident_config *config);
 
-/* Triggers an incident. It copies at most 31 bytes of the name. Returns 0; -EAGAIN: another trigger waits, and this one
- * counts as suppressed; -ESRCH: there is no history. Context: signal. */
+/* Triggers an incident, and copies at most 95 bytes of its name.
+ *
+ * Returns
+ *   0        the history will be frozen and delivered
+ *   -EAGAIN  another trigger waits, and this one counts as suppressed
+ *   -ESRCH   there is no history
+ * Context: signal. */
 int ep_incident(const char *name);
 
-/* A span is open between these two calls, which may be on different threads. If it takes longer than limit_ms (0:
- * ep_incident_config.span_ms), it triggers an incident, while it is still open or at its end. 64 spans can be open at a
- * time; for further ones, and without a history, the result is 0 and nothing is watched. Context: signal. */
+/* These two begin and end a watched span; they may be called on different threads. A span that takes longer than
+ * limit_ms (0: ep_incident_config.span_ms) triggers an incident, while it is still open or at its end. 64 spans can be
+ * open at the same time. Further spans are not watched, and the first function returns 0. So it does without a history.
+ * Context: signal. */
 uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms);
 void ep_incident_span_end(uint32_t span);
 
-/* Reports that the program is alive, see ep_incident_config.heartbeat_ms. Context: signal. */
+/* Reports that the program is alive. If no call comes for ep_incident_config.heartbeat_ms, an incident is triggered.
+ * Context: signal. */
 void ep_heartbeat(void);
 
 struct ep_incident_stats {

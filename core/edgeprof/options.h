@@ -1,7 +1,7 @@
 /*
  * Every compile-time option of the library. Set one with -D, for example in BOARD_CFLAGS of boards/<name>/board.mk. The
  * compiler checks the ranges. The ring, the tree, the labels and the outbox have no option: ep_config.memory_size
- * decides about their sizes at run time.
+ * decides about their sizes, and about the number of threads, at run time.
  */
 #ifndef EP_CONFIG_H
 #define EP_CONFIG_H
@@ -13,11 +13,16 @@
 #define EP_MAX_DEPTH 128
 #endif
 
-/* The number of threads that are sampled at the same time. On 64 bits a thread takes 96 bytes of the fixed tables, and
- * 20 for its name. Range: 4..4096. */
-#ifndef EP_MAX_THREADS
-#define EP_MAX_THREADS 96
+/* The number of threads that are sampled at the same time with a block of EP_MEMORY_DEFAULT bytes. Another block has
+ * places in proportion: at least 15/16 as many, and at most EP_THREADS_MOST. On 64 bits a place takes 124 bytes of the
+ * block. Range: 8..2048. */
+#ifndef EP_THREADS
+#define EP_THREADS 96
 #endif
+#define EP_THREADS_MOST 4096u
+
+/* The size of a block with places for so many threads. */
+#define EP_MEMORY_FOR_THREADS(threads) ((size_t)(threads) * (EP_MEMORY_DEFAULT / EP_THREADS + 1))
 
 /* The number of executable ranges of loaded modules. Each takes 88 bytes on 64 bits. Range: 4..1024. */
 #ifndef EP_MAX_MODULES
@@ -51,9 +56,10 @@
 #define EP_TRANSPORT_BYTES 2048
 #endif
 
-/* The bytes for the port's thread table. */
-#ifndef EP_PORT_BYTES
-#define EP_PORT_BYTES (64 * EP_MAX_THREADS + 128)
+/* 0: the system has no sockets, so there are no endpoints http:// and https://. Set BOARD_SOCKETS := 0 instead, which
+ * also leaves out the sources that need them. */
+#ifndef EP_SOCKETS
+#define EP_SOCKETS 1
 #endif
 
 /* The bytes for the service name, the static tags and the endpoint. */
@@ -74,8 +80,8 @@
 #endif
 
 /* The number of label sets with spans of an interval, in programs that send pprof. 32 bytes each. Range: 64..4095. */
-#ifndef EP_MIRROR_CONTEXTS
-#define EP_MIRROR_CONTEXTS 1024
+#ifndef EP_MIRROR_LABELS
+#define EP_MIRROR_LABELS 1024
 #endif
 
 /* The bytes of the largest compressed pprof; a larger one is divided. Range: 16384..16777216. */

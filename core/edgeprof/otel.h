@@ -1,8 +1,8 @@
 /*
- * OpenTelemetry's contexts: with them other profilers on this machine, such as the eBPF profiler, know the service,
- * span and labels of this program, and edgeprof knows the spans of other tracers in it (core/features/otel/README.md).
- * The specification is still in development, so they are off by default. Linux only; a program that calls none of these
- * functions links none of them. edgeprof.h includes this header.
+ * OpenTelemetry's contexts tell other profilers on this machine, such as the eBPF profiler, the service, the span and
+ * the labels of this program. They also tell edgeprof the spans of other tracers in the program
+ * (core/features/otel/README.md). The specification is still in development, so contexts are off by default. They exist
+ * on Linux only. A program that calls none of these functions links none of them. edgeprof.h includes this header.
  */
 #ifndef EDGEPROF_OTEL_H
 #define EDGEPROF_OTEL_H
@@ -13,10 +13,10 @@ extern "C" {
 
 struct ep_config; /* edgeprof.h */
 
-/* Publishes the process context, or publishes it anew: service.name, service.version, service.instance.id and more. The
- * first value of a key counts, in this order: `attributes` ("key=value,key=value", %-encoded; NULL: none),
- * config->service (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and what edgeprof
- * knows. edgeprof keeps no reference to the arguments. A forked child has no process context until it calls this.
+/* Publishes the process context, or replaces it: service.name, service.version, service.instance.id and more. The first
+ * of these sources that has a key decides its value: `attributes` ("key=value,key=value", %-encoded; NULL: none),
+ * config->service (config may be NULL), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, config->tags, and edgeprof's own
+ * values. edgeprof keeps no reference to the arguments. A forked child has no process context until it calls this.
  *
  * Returns
  *   0         readers find it
@@ -27,10 +27,10 @@ struct ep_config; /* edgeprof.h */
  * Context: init. */
 int ep_otel_publish(const struct ep_config *config, const char *attributes);
 
-/* Publishes for each thread what it works for: the span of ep_span_set(), if it has both ids, and the labels of
- * ep_tag_push(), of which readers see the first 64 keys and 228 bytes a thread. A thread takes 272 bytes more in
- * programs that link this. It needs ep_otel_publish() before, and -Wl,--export-dynamic-symbol=otel_thread_ctx_v1 when
- * the program is linked. It does not work with libedgeprof.so.
+/* Publishes the span and the labels of each thread: the span of ep_span_set(), if it has both ids, and the labels of
+ * ep_tag_push(). Readers see the first 64 keys of a process, and 228 bytes of a thread. A thread takes 272 bytes more
+ * in programs that link this. Call ep_otel_publish() before, and link the program with
+ * -Wl,--export-dynamic-symbol=otel_thread_ctx_v1. It does not work with libedgeprof.so.
  *
  * Returns
  *   0          threads are published

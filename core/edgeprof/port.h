@@ -1,11 +1,12 @@
 /*
- * The porting contract: what edgeprof's core needs from an operating system. port_calls.h has what a port calls.
+ * This header is the porting contract: it declares the functions that edgeprof's core needs from an operating system.
+ * port_calls.h declares the functions that a port may call.
  *
- * A port is the set of functions below, linked in. There are no weak defaults: a missing function is a link error.
- * port/template/ compiles and does nothing, port/sim/ is scripted by tests, port/linux/ is the real one.
+ * A port defines all functions below. There are no weak defaults, so a missing function is a link error.
+ * port/template/ compiles and does nothing. port/sim/ is a simulated system for tests. port/linux/ is the real one.
  *
- * The functions stand in the order in which a port needs them. All beyond a level can stay as in port/template/port.c;
- * its README.md says what each level and each stub costs.
+ * The functions stand in the order in which a port needs them. A port can stop after any level, and take the functions
+ * of later levels from port/template/port.c. port/template/README.md lists what each level and each stub costs.
  *   1  the first flame graph, with EP_MANUAL    clocks, identity, sampling, modules
  *   2  edgeprof's own threads                   start, join, wait, wake; parked threads; forks
  *   3  all threads of a program                 how they are found, their stacks and names; waits and events
@@ -44,8 +45,8 @@ struct ep_work;
 /* Returns the monotonic time, including time in suspend where the system has such a clock. Context: signal. */
 uint64_t ep_port_uptime_ns(void);
 
-/* Returns a counter for durations; it should be cheaper to read than the clock. Readings on two processors may differ
- * by the time that a thread needs to move between them. Context: signal. */
+/* Returns a counter for durations, which should be cheaper to read than the clock. The counters of two processors may
+ * differ by the time that a thread needs to move between them. Context: signal. */
 uint64_t ep_port_ticks(void);
 /* Converts a difference of two readings of that counter to ns. Context: signal. */
 uint64_t ep_port_ticks_ns(uint64_t ticks);
@@ -68,50 +69,55 @@ struct ep_identity {
 /* Fills in what the system knows; unknown strings stay empty. Context: init. */
 void ep_port_identity(struct ep_identity *identity);
 
-/* Returns the name of a system call that ep_start() would have to make and for which the system would end the process;
- * NULL: none. Context: init. */
+/* Returns `size` zeroed bytes, aligned to 64, that stay until the process ends; NULL: the system has none. A feature
+ * with large tables calls it once, when it is used for the first time, so that a program that does not use it reserves
+ * nothing. Without such memory the feature is off. Context: any thread. */
+void *ep_port_memory(size_t size);
+
+/* Returns the name of a system call of ep_start() for which the system would end the process; NULL: there is none.
+ * Context: init. */
 const char *ep_port_forbidden(void);
 
 /* Returns the calling thread's struct ep_work, which must be zero at the thread's start and stay valid as long as the
  * thread exists. Context: signal. */
 struct ep_work *ep_port_work(void);
 
-/* Memory of the calling thread for parts of edgeprof that not every program has. Static TLS is not for it: a library
- * that a process loads later gets that from a small reserve. */
+/* Parts of edgeprof that need memory of the calling thread, and that not every program links. They do not use static
+ * TLS, because a library that is loaded later gets static TLS from a small reserve. */
 enum ep_thread_part { EP_PART_OTEL, EP_PART_ALLOCATIONS, EP_PART_EXCEPTIONS, EP_PART_HEAP, EP_PARTS };
 #define EP_PART_OTEL_BYTES        272
 #define EP_PART_ALLOCATIONS_BYTES 160
 #define EP_PART_EXCEPTIONS_BYTES  136
 #define EP_PART_HEAP_BYTES        40
 
-/* Returns that memory, aligned to 8 bytes, zero at the thread's start and valid as long as the thread exists. NULL: the
- * system has none. Context: signal. */
+/* Returns the calling thread's memory for a part, aligned to 8 bytes, zero at the thread's start and valid as long as
+ * the thread exists. NULL: the system has none. Context: signal. */
 void *ep_port_thread_part(enum ep_thread_part part);
 
 /* ---- sampling ---- */
 
-/* Returns the bytes of the caller's memory that the port needs for its thread table; at most EP_PORT_BYTES.
- * Context: init. */
-size_t ep_port_memory_size(void);
+/* Returns the bytes of the caller's memory that the port needs for a table of so many threads. Context: signal. */
+size_t ep_port_memory_size(unsigned threads);
 
 /* Installs the sampling source and arms every running thread. From here on the port calls ep_capture().
  * period_ns: mean CPU time between two samples of a thread; 0: arms none, see ep_port_sampling_period().
  * clock: the wanted one of EP_CLOCKS (enum ep_flags), or 0 for the port's choice.
+ * memory: ep_port_memory_size(threads) zeroed bytes, aligned to 8.
  *
  * Returns
  *   0 or more   the number of armed threads
  *   -EBUSY      no signal is free
  *   others      the system's error
  * Context: init. */
-int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock);
+int ep_port_sampling_start(void *memory, unsigned threads, uint32_t period_ns, uint32_t clock);
 
 /* Stops sampling, and reports each thread's residual CPU time with ep_thread_residual(). ep_capture() may still run on
  * other threads when this returns; the core waits for them. Context: init. */
 void ep_port_sampling_stop(void);
 
-/* Changes the period, also of armed threads. The port charges no tick of the old period with the new one.
+/* Changes the period of all threads. A tick that began with the old period counts with the old period.
  * period_ns 0: removes all timers. The port then reports the threads' residual CPU time as ep_port_sampling_stop()
- * does, and does not report later CPU time. While sampling is stopped, the call has no effect. Context: collect. */
+ * does, and reports no later CPU time. While sampling is stopped, the call has no effect. Context: collect. */
 void ep_port_sampling_period(uint32_t period_ns);
 
 /* Finds threads that have started or ended, and arms new ones. Returns the number of armed threads.
@@ -144,9 +150,14 @@ struct ep_module_info {
 /* Returns a number that changes when modules may have been loaded or unloaded. Context: collect. */
 uint64_t ep_port_modules_generation(void);
 
-/* Calls ep_module_seen() for every executable range, after it has made sure that the module is never unmapped; and for
- * the program's writable range, which has the type descriptors. With pin 0 it leaves out modules that may be unmapped.
- * Returns 0; -EAGAIN: some modules could not be kept loaded yet, call it again; else the system's error.
+/* Calls ep_module_seen() for every executable range, and for the program's writable range, which has the type
+ * descriptors. Before each call it makes sure that the module stays mapped. With pin 0 it makes sure of nothing, and
+ * leaves out modules that may be unmapped.
+ *
+ * Returns
+ *   0        all modules were seen; their number is no result, and makes ep_start() return -EINVAL
+ *   -EAGAIN  some modules could not be kept loaded yet: call it again
+ *   others   the system's error, negative
  * Context: init, collect. */
 int ep_port_modules_scan(int pin);
 
@@ -169,8 +180,8 @@ enum ep_role {
  * Context: init. */
 int ep_port_thread_start(enum ep_role role, void (*fn)(void));
 
-/* Waits until the thread's fn has returned; returns at once for a parked thread. -ETIMEDOUT: it has not at `until_ns`
- * (uptime); call it again later. Context: init. */
+/* Waits until the thread's fn has returned. Returns 0, also at once for a parked thread; -ETIMEDOUT: fn still ran at
+ * `until_ns` (uptime), so call it again later. Context: init. */
 int ep_port_thread_join(enum ep_role role, uint64_t until_ns);
 
 /* A counter that threads can wait for. */
@@ -185,9 +196,9 @@ void ep_port_wait(struct ep_event *event, unsigned seen, uint64_t timeout_ns);
 /* Adds one to event->value and wakes all waiting threads. Context: signal. */
 void ep_port_wake(struct ep_event *event);
 
-/* Makes a parked thread of the given role: it does not run, and the kernel does not know it, until
- * ep_port_thread_resume(). Returns 0; -ENOTSUP: not possible on this system, so the core starts it at once; else the
- * system's error. Context: init. */
+/* Makes a parked thread of the given role. It does not run, and the kernel does not know it, until
+ * ep_port_thread_resume(). Returns 0; -ENOTSUP: this system has no parked threads, so the core starts the thread at
+ * once; else the system's error. Context: init. */
 int ep_port_thread_park(enum ep_role role, void (*fn)(void));
 
 /* Starts a parked thread. Returns 0, also if it runs already; after an error it is still parked. Context: signal. */
@@ -206,8 +217,8 @@ int ep_port_threads_announced(void);
  * Context: collect. */
 void ep_port_stacks_find(void);
 
-/* Returns true if the word at this address can be read. It asks the system, so no access faults. False also where that
- * cannot be told: stacks that are not a thread's own are cut then. Context: signal. */
+/* Returns true if the word at this address can be read. It asks the system, so no access faults. A system that cannot
+ * answer returns false; then stacks that are not a thread's own are cut. Context: signal. */
 bool ep_port_readable(uintptr_t at);
 
 /* Calls fn for every thread of the process except edgeprof's own. Returns 0 or a negative errno value.
@@ -229,6 +240,10 @@ int ep_port_threads_each(void (*fn)(uint32_t tid));
  * Context: collect. */
 int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_t *ran_ns);
 
+/* Returns the class (enum ep_wait) of the system call in which a thread is blocked; EP_WAIT_OTHER: unknown.
+ * Context: collect. */
+unsigned ep_port_thread_wait(uint32_t tid);
+
 /* Copies memory of another thread. Returns the bytes copied, 0 if the thread has ended. Never faults.
  * Context: collect. */
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size);
@@ -245,11 +260,11 @@ uint32_t ep_port_bounds(struct ep_registers *registers);
 
 /* ==== level 4: settings, names and costs ==== */
 
-/* Returns the value of an environment variable or NULL; also NULL in a program with more rights than its caller
- * (setuid), because the caller must not choose files or addresses for it. Context: init. */
+/* Returns the value of an environment variable or NULL. A program with more rights than its caller (setuid) always gets
+ * NULL, because the caller must not choose files or addresses for it. Context: init. */
 const char *ep_port_env(const char *name);
 
-/* Returns the same, but NULL for an empty variable, too. Context: init. */
+/* Returns the value of an environment variable; NULL if it is empty or not set. Context: init. */
 static inline const char *ep_env_text(const char *name)
 {
     const char *value = ep_port_env(name);
@@ -264,6 +279,17 @@ int ep_port_file_read(const char *path, char *bytes, size_t size);
 /* Finds a function's name in the dynamic symbols and cuts it to `size` bytes including the NUL. Returns the function's
  * address, 0: no symbol. Only programs that send names use it. Context: deliver. */
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size);
+
+/* A function of code that is in no file, such as Linux's vdso. The name stays valid. */
+struct ep_port_function {
+    uintptr_t start;
+    size_t size;
+    const char *name;
+};
+
+/* Finds the first such function that starts in [from, end). False: there is none; always, where a system has no such
+ * code. Context: collect, deliver. */
+bool ep_port_function_next(uintptr_t from, uintptr_t end, struct ep_port_function *function);
 
 /* Returns the CPU time of the calling thread. With 0, the statistics show no cost of edgeprof. Context: signal. */
 uint64_t ep_port_thread_cpu_ns(void);
@@ -286,17 +312,18 @@ uint64_t ep_port_resident(void);
 /* Notes that the calling thread is on its processor now, for ep_port_stayed(). Context: signal. */
 void ep_port_stay_begin(void);
 /* Returns true if the calling thread has not left its processor since its last ep_port_stay_begin(), so it has not
- * slept. False: it may have, or the port cannot tell. Must be cheaper than ep_port_ticks(). Context: signal. */
+ * slept. False: it may have slept, or the port does not know. It must be cheaper than ep_port_ticks().
+ * Context: signal. */
 bool ep_port_stayed(void);
 
 /* ==== level 5: storage, for programs that have a spool (core/features/spool/) ==== */
 
-/* Files of one directory, by number. One process at a time may open it. All calls may wait for the disk. A completed
- * sync makes the data safe from a power cut. Before that, any subset of the written sectors may be on disk. Writes
- * start at multiples of 4096 and are multiples of 4096 bytes long.
+/* The spool keeps files in one directory and names them by number. One process at a time may open the directory. All
+ * calls may wait for the disk. A completed sync makes the data safe from a power cut. Before that, any subset of the
+ * written sectors may be on disk. Writes start at multiples of 4096 and are multiples of 4096 bytes long.
  *
  *   open   creates the directory if its parent exists. A forked child does not keep it open. Returns 0; -EBUSY: another
- *          process has it open; -EPERM: another user owns it, or everybody may write to it; else the system's error
+ *          process has it open; -EPERM: another user may replace it or what is in it; else the system's error
  *   size   returns a file's size; 0: no such file; or the error
  *   read   returns the bytes read, fewer at the end; or the error
  *   write  returns 0, or the error if not everything was written
@@ -304,13 +331,13 @@ bool ep_port_stayed(void);
  *   cut    shortens the file; to 0: deletes it permanently
  *
  * Errors are negative errno values. Context: deliver, all of them. */
-int ep_port_store_open(const char *dir);
-void ep_port_store_close(void);
-int64_t ep_port_store_size(unsigned file);
-int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size);
-int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size);
-int ep_port_store_sync(unsigned file);
-int ep_port_store_cut(unsigned file, uint64_t size);
+int ep_port_spool_open(const char *dir);
+void ep_port_spool_close(void);
+int64_t ep_port_spool_size(unsigned file);
+int64_t ep_port_spool_read(unsigned file, uint64_t at, void *bytes, size_t size);
+int ep_port_spool_write(unsigned file, uint64_t at, const void *bytes, size_t size);
+int ep_port_spool_sync(unsigned file);
+int ep_port_spool_cut(unsigned file, uint64_t size);
 
 /* ==== level 6: sockets, for programs that have an endpoint (core/features/control/, core/features/pull/) ==== */
 
@@ -333,7 +360,7 @@ struct ep_address {
  *   -ENOTSUP     this system has no sockets
  *   -EINVAL      the path is too long
  *   -EADDRINUSE  another program listens there
- *   -EPERM       everybody may rename files in the path's folder
+ *   -EPERM       another user may replace files in the path's folder, or a folder before it
  *   others       the system's error
  * Context: init. */
 int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients);
@@ -342,12 +369,12 @@ int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned c
  * that ep_port_listen() made; a forked child only closes what it inherited. Context: init, and ep_port_forks(). */
 void ep_port_listen_end(enum ep_role role);
 
-/* Accepts a client. Returns its socket, 0 or greater, or a negative errno value. No call on a client's socket waits.
- * Context: endpoint. */
+/* Accepts a client. Returns the client's socket, 0 or greater, or a negative errno value. No call with this socket
+ * waits. Context: endpoint. */
 int ep_port_accept(enum ep_role role);
 
-/* Reads what has come. Returns the number of bytes; 0: the client sends no more; -EAGAIN: nothing has come yet; else
- * the system's error. Context: endpoint. */
+/* Reads the bytes that have arrived. Returns their number; 0: the client sends no more; -EAGAIN: none has arrived yet;
+ * else the system's error. Context: endpoint. */
 int64_t ep_port_socket_read(int socket, void *bytes, size_t size);
 
 /* Sends as many bytes as there is room for; a new socket has room for at least 16 KiB. Returns the number of bytes;
@@ -372,10 +399,13 @@ struct ep_socket_wait {
     bool ready; /* set by the port, also if the socket has failed */
 };
 
-/* Waits until one of `count` sockets (at most EP_PORT_CLIENTS) has what is wanted, until a client can be accepted if
- * `accept` is set, until ep_port_sockets_wake(), or until timeout_ns have passed. It may return early. Where the system
- * refuses to wait, it sleeps a while, so that its caller does not become a busy loop. Returns true if a client can be
- * accepted. Context: endpoint. */
+/* Waits for the first of these events, and may return early:
+ *   - one of `count` sockets (at most EP_PORT_CLIENTS) is ready for what it wants
+ *   - a client can be accepted, if `accept` is set
+ *   - ep_port_sockets_wake() was called
+ *   - timeout_ns have passed
+ * If the system refuses to wait, it sleeps a while, so that its caller does not become a busy loop. Returns true if a
+ * client can be accepted. Context: endpoint. */
 bool ep_port_sockets_wait(enum ep_role role, struct ep_socket_wait *sockets, unsigned count, bool accept,
                           uint64_t timeout_ns);
 
@@ -384,8 +414,8 @@ void ep_port_sockets_wake(enum ep_role role);
 
 /* ==== level 7: crash records, for programs that have them (core/features/crash/) ==== */
 
-/* A fatal signal. Context `crash` is its handler: async-signal-safe, but it may use more of the stack than a sample,
- * and wait for the disk. A time limit of the port's own ends it. */
+/* A fatal signal. The context `crash` is its handler: functions must be async-signal-safe, but they may use more of the
+ * stack than a sample, and wait for the disk. The port ends the handler after a time limit. */
 #define EP_CRASH_REGISTERS 36
 struct ep_crash_event {
     int32_t signal, code, error; /* of siginfo_t */
@@ -402,7 +432,7 @@ struct ep_crash_event {
  * open returns
  *   0       it is open; a forked child has it closed
  *   -EBUSY  another process has it
- *   -EPERM  as ep_port_store_open()
+ *   -EPERM  as ep_port_spool_open()
  *   others  the system's error
  *
  * read returns the number of bytes read, or the error. write returns 0 or the error, and never raises a signal. sync
@@ -422,9 +452,9 @@ int ep_port_crash_sync(void);
 int ep_port_crash_watch(uint32_t limit_ms);
 void ep_port_crash_unwatch(void);
 
-/* Puts edgeprof's handler in front of handlers that were installed since, which get the signal after the record. A
- * default action that was set, or a signal that is ignored, stays. Returns how many handlers there were; -ENOSPC: there
- * were too many before. Context: init. */
+/* Puts edgeprof's handler in front of handlers that were installed later. Those get the signal after the record. A
+ * default action that was set, or a signal that is ignored, stays. Returns the number of such handlers; -ENOSPC: it was
+ * called too often. Context: init. */
 int ep_port_crash_in_front(void);
 
 /* Calls fn for each thread but the calling one and edgeprof's. Context: crash. */
@@ -446,7 +476,8 @@ enum ep_crash_step_number {
 
 /* ==== level 8: OpenTelemetry contexts, for programs that have them (core/features/otel/) ==== */
 
-/* The memory of the process context, zeroed, under the name that readers look for. A forked child does not have it.
+/* These manage the memory of the process context. It is zeroed at first and has the name that readers look for. A
+ * forked child does not have it.
  *
  *   open     returns 0: it is new; 1: this process has it; -EEXIST: another library of this process has published one;
  *            else the system's error
@@ -463,13 +494,15 @@ void ep_port_context_close(void);
  * module has one of that name, too; -ENOENT: they do not find it. Context: init. */
 int ep_port_context_symbol(const char *name);
 
-/* Looks for a thread-local pointer of that name in the modules, with skip_own not in this function's own module. From
- * then on ep_work_shown() has the span of the record that the calling thread's pointer leads to. If there is none yet,
- * each ep_port_modules_scan() with pin looks again. Returns 1: found; 0: not yet; else an error. Context: init. */
+/* Looks for a thread-local pointer of that name in all modules; with skip_own, in all but this function's own module.
+ * After that, ep_work_shown() returns the span of the record to which the calling thread's pointer leads. If no module
+ * has the pointer yet, each ep_port_modules_scan() with pin looks again. Returns 1: found; 0: not yet; else an error.
+ * Context: init. */
 int ep_port_thread_context_find(const char *name, bool skip_own);
 
-/* Returns what samples and events of the calling thread show instead of ep_port_work(), up to the member `waiting`. A
- * port defines it beside ep_port_thread_context_find(), so it is NULL in programs without that. Context: signal. */
+/* Returns the work that samples and events of the calling thread show instead of ep_port_work(), up to the member
+ * `waiting`. A port defines it in the file of ep_port_thread_context_find(), so it is NULL in programs that do not link
+ * that file. Context: signal. */
 __attribute__((weak)) struct ep_work *ep_work_shown(void);
 
 #ifdef __cplusplus

@@ -24,6 +24,9 @@ struct ep_registers {
     uintptr_t pc, sp, fp;
     uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
     uintptr_t base; /* one more register that is followed: rbx on x86-64, x19 on aarch64, r7 on arm */
+    /* An interrupted thread's rsi, x1 or r1: at the first instructions of .NET's RhpThrowHwEx it holds the address of
+     * the instruction that faulted. */
+    uintptr_t argument;
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;
     uintptr_t moved; /* the stack's bytes stand that far above their addresses: a copy; 0: they are the stack */

@@ -28,8 +28,8 @@ extern "C" {
 #define EP_TLS_MEMORY 98304
 
 enum ep_tls_flags {
-    /* While the device does not know the date, ignores the validity dates of certificates. Needs a pin or your own
-     * CA: among the system's CAs there is always an expired certificate whose key has leaked. */
+    /* Ignores the validity dates of certificates while the device does not know the date. The flag needs a pin or your
+     * own CA, because the system's CAs always include an expired certificate whose key has leaked. */
     EP_TLS_NO_CLOCK = 1,
 };
 
@@ -40,8 +40,8 @@ struct ep_tls_config {
     size_t memory_size;
 
     /* The trusted CAs: PEM with any number of certificates, or DER with one. The file is read during handshakes, one
-     * certificate at a time, so a large bundle needs no more memory than one certificate. Neither: the system CA
-     * bundle, unless a pin is set. */
+     * certificate at a time, so a large bundle needs no more memory than one certificate. With neither ca_file nor ca,
+     * the system CA bundle is trusted, unless a pin is set. */
     const char *ca_file;
     const void *ca;
     size_t ca_size;
@@ -51,7 +51,8 @@ struct ep_tls_config {
      * issuer and host name are ignored. */
     const char *pin;
 
-    /* This device's certificate with its chain, and its key: PEM or DER, not encrypted. */
+    /* This device's certificate with its chain, and its key: PEM or DER, not encrypted. The certificates may have about
+     * 4,000 bytes together; docs/security.md has the limits. */
     const char *cert_file, *key_file;
     const void *cert, *key;
     size_t cert_size, key_size;
@@ -69,6 +70,7 @@ struct ep_tls_config {
  *   0        https endpoints are available
  *   -EINVAL  a field is invalid
  *   -ENOMEM  memory_size is too small
+ *   -EFBIG   a client certificate, its chain or a key is too large
  *   -EBUSY   a connection is open
  *   others   the error of reading a file
  * Context: init. */

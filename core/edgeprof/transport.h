@@ -1,5 +1,5 @@
 /*
- * Encoded profiles leave the process through one of two small vtables that users can implement:
+ * Encoded profiles leave the process through two small tables of functions, which users can implement:
  *
  *   struct ep_transport   delivers whole messages to a receiver (HTTP, a file, an MQTT client, a serial line ...)
  *   struct ep_stream      moves bytes for transports with a connection (TCP here, TLS in tls/)
@@ -22,8 +22,8 @@ extern "C" {
 #endif
 
 /*
- * The deadline of a call is absolute, on the scale of ep_port_uptime_ns(); 0 has always passed. ep_stop() may make it
- * earlier while the call runs, never later. So a function that waits must read it at least every 100 ms.
+ * A deadline is a time on the scale of ep_port_uptime_ns(); 0 has always passed. ep_stop() may make it earlier while a
+ * call runs, never later. So a function that waits must read its deadline at least every 100 ms.
  */
 struct ep_deadline {
     EP_ATOMIC(uint64_t) at_ns;
@@ -51,7 +51,8 @@ struct ep_message {
     const char *family; /* pprof: the group of its value types, "process_cpu", "memory" ...; else NULL */
     uint64_t segment;   /* compact: the dictionary's id; segment and sequence identify a message permanently */
     uint32_t sequence;
-    uint64_t start_unix_ns, end_unix_ns; /* 0: the device has no clock */
+    uint64_t start_unix_ns, end_unix_ns; /* by the clock as it is now; 0: the device has no clock */
+    uint64_t age_ns;                     /* since the end of its interval; UINT64_MAX: unknown; 0: not told */
 };
 
 struct ep_target {
@@ -77,7 +78,7 @@ static inline void ep_sink_put(struct ep_sink *sink, const void *bytes, size_t s
 }
 
 /*
- * A push makes the request around a pprof message. ep_push_pyroscope (push_pyroscope.c) is one.
+ * A push makes the body of the HTTP request that carries a pprof message. ep_push_pyroscope (push_pyroscope.c) is one.
  *
  *   path_and_type  the path behind the endpoint's prefix, NUL, the content type
  *   write          writes the body in pieces; a repeated call writes the same bytes
@@ -90,26 +91,26 @@ struct ep_push {
 };
 
 /*
- * A transport is stateless code and `state`: at least state_size bytes of memory from the library, aligned to 8 bytes,
- * zeroed before open, and used by nobody else until close has returned.
+ * A transport is code without variables. The library gives it `state`: at least state_size bytes of memory, aligned to
+ * 8 bytes and zeroed before open, which nobody else uses until close has returned.
  *
  * open    reads *target (valid until close). No I/O that can block. Returns 0, or -EINVAL if the endpoint is invalid.
  *         May be NULL. Context: init.
  * send    delivers one whole message before the deadline. Returns
  *             0            the receiver has accepted it
  *             -ESTALE      the receiver does not know the segment: the sender must start a new one
- *             -EBADMSG     refused permanently because of its content: the message is dropped. Not for what a new
- *                          token or setting repairs
+ *             -EBADMSG     refused permanently because of its content: the message is dropped. Do not return it for
+ *                          an error that a new token or setting repairs
  *             -EMSGSIZE    refused permanently because of its size
  *             -EAGAIN      the receiver asks to retry later (429, 503); *retry_ns, 0 before the call, may be set to
  *                          the minimum time until the next send; more than a day counts as a day
  *             -ETIME       the whole message was sent, and the deadline passed before the answer: the next send has a
  *                          later deadline
  *             any other    not delivered, or unknown: the same bytes will be sent again
- *         Must return within 100 ms of the current deadline, whatever the far end does: ep_stop() waits for it.
- *         Exceptions: a slow disk, and the system's name lookup (see ep_stream). Context: deliver.
- * answer  returns the HTTP status of the last send's answer, 0: none came. *why: one line for people about a failure
- *         that its errno value does not explain, else "". May be NULL. Context: deliver.
+ *         It must return within 100 ms of the current deadline, whatever the far end does, because ep_stop() waits for
+ *         it. Only a slow disk and the system's name lookup (see ep_stream) may delay it. Context: deliver.
+ * answer  returns the HTTP status of the answer to the last send; 0: no answer came. *why is one line that explains a
+ *         failure which the errno value does not explain, else "". May be NULL. Context: deliver.
  * close   frees what open and send have allocated. Called once after a successful open. May be NULL. Context: init.
  */
 struct ep_transport {
@@ -124,9 +125,9 @@ struct ep_transport {
 /*
  * A stream is one connection at a time. Its state is like a transport's. Context of all calls: deliver.
  *
- * connect  connects to host and port before the deadline. Returns 0 or a negative errno value. It does not start a name
- *          lookup after the deadline, and cannot interrupt one: DNS takes about a second for each name server that does
- *          not answer (resolv.conf has three at most), other sources any time. Numeric addresses need no lookup.
+ * connect  connects to host and port before the deadline. Returns 0 or a negative errno value. It starts no name lookup
+ *          after the deadline, but it cannot interrupt one. DNS takes about a second for each name server that does not
+ *          answer (resolv.conf has three at most); other sources may take any time. A numeric address needs no lookup.
  * read     returns
  *              1..size     bytes
  *              0           the far end has closed
@@ -144,7 +145,7 @@ struct ep_stream {
     void (*close)(void *state);
 };
 
-/* The number of bytes at the start of the text that are valid UTF-8 (utf8.c). Context: any thread. */
+/* Returns the number of bytes at the start of the text that are valid UTF-8 (utf8.c). Context: any thread. */
 size_t ep_utf8_run(const char *text, size_t size);
 
 extern const struct ep_transport ep_transport_http; /* http.c: POST, over ep_stream_tcp */
@@ -153,8 +154,8 @@ extern const struct ep_transport ep_transport_null; /* null.c: accepts and disca
 
 extern const struct ep_stream ep_stream_tcp;
 
-/* The transport for an endpoint's scheme: http, file, null, and https after ep_tls_setup(). NULL: unknown scheme.
- * Context: init. */
+/* Returns the transport for an endpoint's scheme: http, file, null, and https after ep_tls_setup(). NULL: the scheme is
+ * unknown. Context: init. */
 const struct ep_transport *ep_transport_find(const char *endpoint);
 
 #ifdef __cplusplus

@@ -10,16 +10,17 @@
 extern "C" {
 #endif
 
-/* One interval: what the profiler measured, and what it lost of it for any reason. */
+/* The samples and the CPU time of one interval, and the part of them that was lost for any reason. */
 struct ep_watchdog_interval {
     uint64_t samples, cpu_ns;
     uint64_t lost_samples, lost_cpu_ns;
 };
 
-/* Calls `done` after each interval whose profile is complete: it is on its way to delivery, or without an endpoint open
- * to pull. An interval that cannot end, because messages wait for the link and memory is used up, calls nothing. The
- * collect thread makes the call, so `done` must not block; a write to a socket such as systemd's is fine. NULL: no
- * calls. Call it before ep_start(). A program that does not call it does not link it.
+/* Calls `done` after each interval whose profile is complete. A profile is complete when it is on its way to delivery,
+ * or, without an endpoint, when it can be pulled. An interval that cannot end, because messages wait for the link and
+ * memory is used up, makes no call. The collect thread makes the calls, so `done` must not block; a write to a socket
+ * such as systemd's is fine. NULL: no calls. Call it before ep_start(). A program that does not call it does not link
+ * it.
  *
  * Returns
  *   0          it is set

@@ -6,6 +6,7 @@
  */
 #include "core/encode/write.h"
 #include "core/sample/capture.h"
+#include "core/sample/feature.h"
 
 #include <compact.pb.h>
 #include <errno.h>
@@ -52,17 +53,6 @@ bool ep_write_origin(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Origin, process_start_ns), ep->started_ns);
 }
 
-static bool write_module(pb_ostream_t *s, const struct ep_source *source)
-{
-    const struct ep_module *module = &source->encoding->table->slot[source->index];
-
-    return ep_put_number(s, TAG(Module, base), module->base) &&
-           ep_put_number(s, TAG(Module, size), module->end - module->start) &&
-           ep_put_number(s, TAG(Module, address), module->start - module->bias) &&
-           ep_put_bytes(s, TAG(Module, build_id), module->build_id, module->build_id_size) &&
-           ep_put_text(s, TAG(Module, path), module->path);
-}
-
 static bool is_chosen(const struct ep_encoding *encoding, unsigned id)
 {
     return !encoding->chosen || encoding->chosen[id / 32] >> (id % 32) & 1;
@@ -99,11 +89,9 @@ static void want_modules(const struct ep_encoding *encoding)
 
 static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
 {
-    struct ep_source one = *source;
-
-    for (one.index = 0; one.index < source->encoding->modules; one.index++) {
-        const struct ep_module *module = &source->encoding->table->slot[one.index];
-        if (module->wanted && !module->declared && !ep_put_nested(s, TAG(Message, modules), write_module, &one))
+    for (unsigned i = 0; i < source->encoding->modules; i++) {
+        const struct ep_module *module = &source->encoding->table->slot[i];
+        if (module->wanted && !module->declared && !ep_put_module(s, TAG(Message, modules), module))
             return false;
     }
     return true;
@@ -193,21 +181,21 @@ static const struct ep_entry *next_entry(const struct ep_source *source, struct 
     return NULL;
 }
 
-/* A pprof has counts of CPU samples as well. */
-static bool has_counts(const struct ep *ep, unsigned kind)
+/* Another format may have counts of CPU samples as well. */
+static bool has_counts(unsigned kind)
 {
-    if (ep->config.encoder && kind == EP_KIND_CPU)
+    if (kind == EP_KIND_CPU && EP_HAS_FEATURE(convert))
         return true;
     return kind != EP_KIND_CPU && kind != EP_KIND_EXCEPTION && kind != EP_KIND_THREAD && kind != EP_KIND_HEAP;
 }
 
-static bool has_contexts(const struct ep_source *source)
+static bool has_labels(const struct ep_source *source)
 {
     struct cursor at = {1, 0};
     const struct ep_entry *entry;
 
     while ((entry = next_entry(source, &at)) != NULL)
-        if (entry->context)
+        if (entry->label)
             return true;
     return false;
 }
@@ -273,13 +261,13 @@ static bool write_count_column(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-static bool write_context_column(pb_ostream_t *s, const struct ep_source *source)
+static bool write_label_column(pb_ostream_t *s, const struct ep_source *source)
 {
     struct cursor at = {1, 0};
     const struct ep_entry *entry;
 
     while ((entry = next_entry(source, &at)) != NULL)
-        if (!pb_encode_varint(s, entry->context))
+        if (!pb_encode_varint(s, entry->label))
             return false;
     return true;
 }
@@ -299,8 +287,8 @@ static bool write_profile(pb_ostream_t *s, const struct ep_source *source)
            ep_put_number(s, TAG(Profile, samples), encoding->sums.count[kind]) &&
            ep_put_nested(s, TAG(Profile, node), write_node_column, source) &&
            ep_put_nested(s, TAG(Profile, value), write_value_column, source) &&
-           (!has_counts(source->ep, kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
-           (!has_contexts(source) || ep_put_nested(s, TAG(Profile, context), write_context_column, source));
+           (!has_counts(kind) || ep_put_nested(s, TAG(Profile, count), write_count_column, source)) &&
+           (!has_labels(source) || ep_put_nested(s, TAG(Profile, label_set), write_label_column, source));
 }
 
 /* A gauge of 0 is sent, a sum of 0 is not. */
@@ -318,26 +306,26 @@ static bool write_profiles(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-/* ---- contexts ---- */
+/* ---- label sets ---- */
 
-static bool write_context(pb_ostream_t *s, const struct ep_source *source)
+static bool write_label_set(pb_ostream_t *s, const struct ep_source *source)
 {
-    const struct ep_labels *contexts = source->encoding->labels;
-    const struct ep_label_key *key = &contexts->key[source->index];
+    const struct ep_labels *labels = source->encoding->labels;
+    const struct ep_label_key *key = &labels->key[source->index];
 
-    return ep_put_number(s, TAG(Context, tag_set), key->tags) &&
-           ep_put_fixed64(s, TAG(Context, span_id), key->span_id) &&
-           ep_put_fixed64(s, TAG(Context, trace_high), key->trace_high) &&
-           ep_put_fixed64(s, TAG(Context, trace_low), key->trace_low) &&
-           (!key->thread || ep_put_text(s, TAG(Context, thread), contexts->name[key->thread - 1].name));
+    return ep_put_number(s, TAG(LabelSet, tag_set), key->tags) &&
+           ep_put_fixed64(s, TAG(LabelSet, span_id), key->span_id) &&
+           ep_put_fixed64(s, TAG(LabelSet, trace_high), key->trace_high) &&
+           ep_put_fixed64(s, TAG(LabelSet, trace_low), key->trace_low) &&
+           (!key->thread || ep_put_text(s, TAG(LabelSet, thread), labels->name[key->thread - 1].name));
 }
 
-static bool write_contexts(pb_ostream_t *s, const struct ep_source *source)
+static bool write_label_sets(pb_ostream_t *s, const struct ep_source *source)
 {
     struct ep_source one = *source;
 
     for (one.index = 1; one.index < source->encoding->labels->count; one.index++)
-        if (!ep_put_nested(s, TAG(Message, contexts), write_context, &one))
+        if (!ep_put_nested(s, TAG(Message, label_sets), write_label_set, &one))
             return false;
     return true;
 }
@@ -364,11 +352,11 @@ static bool write_tag_set(pb_ostream_t *s, const struct ep_source *source)
     return true;
 }
 
-/* Tag sets that this message's contexts need and the segment does not have yet; each once. */
+/* Tag sets that this message's label sets need and the segment does not have yet; each once. */
 static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_encoding *encoding = source->encoding;
-    const struct ep_labels *contexts = encoding->labels;
+    const struct ep_labels *labels = encoding->labels;
     const uint32_t *declared = encoding->tags_declared, *again = encoding->tags_again;
     struct ep_source one = *source;
 
@@ -376,11 +364,11 @@ static bool write_tag_sets(pb_ostream_t *s, const struct ep_source *source)
         if (again[one.index / 32] >> (one.index % 32) & 1 &&
             !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
             return false;
-    for (unsigned i = 1; i < contexts->count; i++) {
-        one.index = contexts->key[i].tags;
+    for (unsigned i = 1; i < labels->count; i++) {
+        one.index = labels->key[i].tags;
         bool known = !one.index || (declared && declared[one.index / 32] >> (one.index % 32) & 1);
         for (unsigned j = 1; j < i && !known; j++)
-            known = contexts->key[j].tags == one.index;
+            known = labels->key[j].tags == one.index;
         if (!known && !ep_put_nested(s, TAG(Message, tag_sets), write_tag_set, &one))
             return false;
     }
@@ -429,7 +417,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         [TAG(Stats, weight_ns)] = EP_COUNT_WEIGHT_NS,
         [TAG(Stats, thread_exit_ns)] = EP_COUNT_THREAD_EXIT_NS,
         [TAG(Stats, intervals_early)] = EP_COUNT_EARLY,
-        [TAG(Stats, degraded_contexts)] = EP_COUNT_DEGRADED + EP_DETAIL_CONTEXTS - 1,
+        [TAG(Stats, degraded_labels)] = EP_COUNT_DEGRADED + EP_DETAIL_LABELS - 1,
         [TAG(Stats, degraded_addresses)] = EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1,
         [TAG(Stats, degraded_frames)] = EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1,
         [TAG(Stats, clock_error)] = EP_COUNT_CLOCK_ERROR,
@@ -457,7 +445,7 @@ static bool write_message(pb_ostream_t *s, const struct ep_source *source)
            (encoding->sequence > 0 || ep_put_nested(s, TAG(Message, origin), ep_write_origin, source)) &&
            write_modules(s, source) &&
            (!has_new_nodes(source) || ep_put_nested(s, TAG(Message, nodes), write_nodes, source)) &&
-           write_tag_sets(s, source) && write_contexts(s, source) && write_profiles(s, source) &&
+           write_tag_sets(s, source) && write_label_sets(s, source) && write_profiles(s, source) &&
            (!stats || ep_put_nested(s, TAG(Message, stats), write_stats, source)) &&
            ep_put_number(s, TAG(Message, last), encoding->last) &&
            ep_put_fixed64(s, TAG(Message, unix_minus_uptime_ns), encoding->unix_minus_uptime_ns) &&

@@ -15,12 +15,14 @@
 
 /* A writer's input: the profiler, the encoding, and an index if it writes one of many. */
 struct ep_scratch;
+struct ep_module_part;
 
 struct ep_source {
     struct ep *ep;
     const struct ep_encoding *encoding;
     unsigned index, node;
-    const struct ep_scratch *scratch; /* pprof */
+    const struct ep_scratch *scratch;  /* pprof */
+    const struct ep_module_part *part; /* of a module */
 };
 
 typedef bool ep_writer(pb_ostream_t *stream, const struct ep_source *source);
@@ -37,6 +39,9 @@ bool ep_put_element(pb_ostream_t *stream, uint32_t tag, const char *text);
 
 /* The sender: the profiler's configuration and identity. */
 bool ep_write_origin(pb_ostream_t *stream, const struct ep_source *source);
+
+/* A module, as one entry of the repeated field or as several. */
+bool ep_put_module(pb_ostream_t *stream, uint32_t tag, const struct ep_module *module);
 
 /* A nested message or packed column. */
 bool ep_put_nested(pb_ostream_t *stream, uint32_t tag, ep_writer *writer, const struct ep_source *source);

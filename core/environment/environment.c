@@ -29,44 +29,6 @@ static int env_number(const char *name, uint32_t *value)
     return 0;
 }
 
-/* The place of a word in a list + 1; 0: not found. */
-static int word_find(const char *words, const char *word, size_t size)
-{
-    int i = 1;
-
-    for (; *words; words += strlen(words) + 1, i++)
-        if (strlen(words) == size && memcmp(words, word, size) == 0)
-            return i;
-    return 0;
-}
-
-/* Reads a variable that must be one of the words; *place: 0 if it is not set. `must` is the error's text. */
-static int env_word(const char *name, const char *words, const char *must, int *place)
-{
-    const char *word = ep_port_env(name);
-
-    *place = word ? word_find(words, word, strlen(word)) : 0;
-    return *place || !word ? 0 : ep_complain(-EINVAL, name, must, word);
-}
-
-int ep_environment_switch(const char *name, bool *set, bool *on)
-{
-    static const char words[] = "1\0true\0yes\0y\0t\0on\0"
-                                "0\0false\0no\0n\0f\0off\0";
-    const char *value = ep_env_text(name);
-    char lower[8];
-    size_t size = value ? strlen(value) : 0;
-
-    *set = value != NULL;
-    if (!value)
-        return 0;
-    for (size_t i = 0; i < size && i < sizeof lower; i++)
-        lower[i] = (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] - 'A' + 'a' : value[i]);
-    const int place = size <= sizeof lower ? word_find(words, lower, size) : 0;
-    *on = place <= 6;
-    return place ? 0 : ep_complain(-EINVAL, name, ": must be true or false, not ", value);
-}
-
 static uint32_t kind_find(const char *name, size_t size)
 {
     for (unsigned kind = 1; kind < EP_KINDS; kind++)
@@ -117,16 +79,13 @@ static int env_flag(const char *name, uint32_t *flags, uint32_t flag)
 
 static int own_words(struct ep_config *config)
 {
-    int level, format, error;
+    int level, error;
 
-    if ((error = env_word("EDGEPROF_LEVEL", "low\0medium\0high\0", ": must be low, medium or high, not ", &level)) < 0)
-        return error;
-    if ((error = env_word("EDGEPROF_FORMAT", "compact\0pprof\0", ": must be compact or pprof, not ", &format)) < 0)
+    if ((error = ep_environment_word("EDGEPROF_LEVEL", "low\0medium\0high\0", ": must be low, medium or high, not ",
+                                     &level)) < 0)
         return error;
     if (level && config->level == EP_LEVEL_DEFAULT)
         config->level = (enum ep_level)level;
-    if (format == 2 && !config->encoder)
-        config->encoder = &ep_encoder_pprof;
     return 0;
 }
 
@@ -134,8 +93,8 @@ static int own_words(struct ep_config *config)
 static int own_clock(struct ep_config *config)
 {
     static const uint32_t clocks[] = {0, 0, EP_CLOCK_TICKS, EP_CLOCK_TIMERS, EP_CLOCK_PERF};
-    int clock, error = env_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0perf\0",
-                                ": must be auto, ticks, timer or perf, not ", &clock);
+    int clock, error = ep_environment_word("EDGEPROF_CLOCK", "auto\0ticks\0timer\0perf\0",
+                                           ": must be auto, ticks, timer or perf, not ", &clock);
 
     if (error == 0 && !(config->flags & EP_CLOCKS))
         config->flags |= clocks[clock];
@@ -196,25 +155,6 @@ static int endpoint_take(struct ep_config *config, bool *pyroscope)
     return endpoint != NULL;
 }
 
-/* Sets how pprof is sent over HTTP. A Pyroscope server accepts only pprof, and a stock one cannot symbolize. */
-static int push_take(struct ep_config *config, bool pyroscope)
-{
-    bool set, named;
-    const int error = ep_environment_switch("EDGEPROF_NAMES", &set, &named);
-
-    if (error < 0)
-        return error;
-    if (pyroscope && !ep_env_text("EDGEPROF_FORMAT"))
-        config->encoder = &ep_encoder_pprof;
-    if (config->encoder != &ep_encoder_pprof)
-        return 0;
-    if (!config->push)
-        config->push = &ep_push_pyroscope;
-    if (!config->names && (set ? named : pyroscope))
-        config->names = &ep_names_process;
-    return 0;
-}
-
 int ep_config_from_env(struct ep_config *config)
 {
     bool from_pyroscope;
@@ -228,8 +168,6 @@ int ep_config_from_env(struct ep_config *config)
         endpoint == 0 ? ep_env_text("EDGEPROF_PULL") != NULL : endpoint; /* or the pull endpoint is requested */
     if (asked < 0 || (!config->endpoint && !config->transport))
         return asked;
-    if ((error = push_take(config, from_pyroscope)) < 0)
-        return error;
     if ((error = ep_environment_headers(config, from_pyroscope)) < 0)
         return error;
     error = ep_environment_others(config);

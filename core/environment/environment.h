@@ -1,5 +1,5 @@
 /*
- * Private to core/environment: what its files share.
+ * The interface of core/environment: what its files share with each other and with the readers of features.
  */
 #ifndef EP_ENVIRONMENT_H
 #define EP_ENVIRONMENT_H
@@ -16,6 +16,10 @@ static inline int ep_hex_digit(int c)
 /* Fills config->headers from the environment if it is NULL, and rejects headers that are not allowed. pyroscope:
  * Pyroscope's variable gave the endpoint. Returns 0 or -EINVAL. Context: init. */
 int ep_environment_headers(struct ep_config *config, bool pyroscope);
+
+/* Reads a variable that must be one of the words, each with its '\0', the last with two. *place is the word's place
+ * from 1 on, 0: the variable is not set. `must` is the error's text. Returns 0 or -EINVAL. Context: init. */
+int ep_environment_word(const char *name, const char *words, const char *must, int *place);
 
 /* Reads a switch into *on; *set: the variable is set. Accepts the same words as Pyroscope. Returns 0 or -EINVAL.
  * Context: init. */

@@ -14,12 +14,14 @@
 #include <errno.h>
 #include <string.h>
 
-static char lines[EP_HEADERS_BYTES];
+static char *lines; /* EP_HEADERS_BYTES, from the first header on; NULL: none yet */
 static size_t used;
 
 static bool put_char(char c)
 {
-    if (used + 1 >= sizeof lines)
+    if (!lines)
+        lines = ep_port_memory(EP_HEADERS_BYTES);
+    if (!lines || used + 1 >= EP_HEADERS_BYTES)
         return false;
     lines[used++] = c;
     lines[used] = 0;
@@ -75,6 +77,12 @@ static bool has_header(const char *headers, const char *name)
         if (is_named(headers, name))
             return true;
     return false;
+}
+
+/* Returns true if a line of this call has the header. */
+static bool is_given(const char *name)
+{
+    return used > 0 && has_header(lines, name);
 }
 
 /* ---- base64 ---- */
@@ -190,14 +198,14 @@ static int bearer_add(const char *variable)
 {
     const char *token = ep_env_text(variable);
 
-    return token && !has_header(lines, "authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
+    return token && !is_given("authorization") ? line_add(variable, "Authorization: Bearer ", token) : 0;
 }
 
 static int basic_add(const char *user_variable, const char *password_variable)
 {
     const char *user = ep_env_text(user_variable), *password = ep_env_text(password_variable);
 
-    if (!user || has_header(lines, "authorization"))
+    if (!user || is_given("authorization"))
         return 0;
     const int error = line_add(user_variable, "Authorization: Basic ", "");
     if (error < 0)
@@ -228,7 +236,7 @@ static int token_file(bool wanted)
     if (ep_running() || (EP_HAS_FEATURE(headers) && !ours))
         return EP_HAS_FEATURE(headers);
     ours = path != NULL;
-    if (!path || !has_header(lines, "authorization"))
+    if (!path || !is_given("authorization"))
         return ep_token_file(path) < 0 ? -EINVAL : path != NULL;
     (void)ep_token_file(NULL);
     return ep_refuse(-EINVAL, "EDGEPROF_TOKEN_FILE: there is a token in EDGEPROF_TOKEN or EDGEPROF_HEADERS already");
@@ -245,8 +253,7 @@ static int pyroscope_headers(bool has_token)
         return error;
     if (!has_token && (error = basic_add("PYROSCOPE_BASIC_AUTH_USER", "PYROSCOPE_BASIC_AUTH_PASSWORD")) < 0)
         return error;
-    return tenant && !has_header(lines, "x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant)
-                                                         : 0;
+    return tenant && !is_given("x-scope-orgid") ? line_add("PYROSCOPE_TENANT_ID", "X-Scope-OrgID: ", tenant) : 0;
 }
 
 /* Rejects headers that the HTTP client sends itself, and credentials given twice. */
@@ -272,7 +279,6 @@ int ep_environment_headers(struct ep_config *config, bool pyroscope)
     int error = 0;
 
     used = 0;
-    lines[0] = 0;
     if (wanted)
         error = own_headers();
     const int file = error ? error : token_file(wanted);

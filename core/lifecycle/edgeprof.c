@@ -40,10 +40,9 @@ static bool manual(const struct ep *ep)
 
 static const char *headers_of(struct ep *ep)
 {
-    struct ep_feature_walk instead = {0};
+    const struct ep_feature *instead = EP_FEATURE_WITH(headers);
 
-    return ep_feature_next(&instead, offsetof(struct ep_feature, headers)) ? instead.feature->headers(ep)
-                                                                           : ep->config.headers;
+    return instead ? instead->headers(ep) : ep->config.headers;
 }
 
 static int transport_open(struct ep *ep)
@@ -240,7 +239,8 @@ static int start_pipeline(struct ep *ep)
     ep->unwinder.modules.generation = ep_port_modules_generation();
     error = ep_modules_read(true);
     if (error) {
-        error = ep_refuse(error, "cannot list the loaded modules");
+        error = error < 0 ? ep_refuse(error, "cannot list the loaded modules")
+                          : ep_refuse(-EINVAL, "the port's ep_port_modules_scan() must return 0 or a negative error");
     } else {
         ep_segment_begin(ep);
         ep->collect->interval_start_ns = ep_port_uptime_ns();
@@ -252,7 +252,7 @@ static int start_pipeline(struct ep *ep)
         error = threads_start(ep);
     }
     if (!error) {
-        error = ep_port_sampling_start(ep->port_memory, period_ns, ep->config.flags & EP_CLOCKS);
+        error = ep_port_sampling_start(ep->port_memory, ep->threads, period_ns, ep->config.flags & EP_CLOCKS);
         if (error >= 0) {
             ep_count(ep, EP_COUNT_THREADS, (uint64_t)error);
             count_earlier(ep, start_ns);
@@ -295,7 +295,7 @@ int ep_start(const struct ep_config *config)
     int error = ep_settings_check(config);
     if (error)
         return error;
-    if (ep_port_memory_size() > EP_PORT_BYTES || ep_layout(config, &ep) != 0)
+    if (ep_layout(config, &ep) != 0)
         return ep_refuse(-ENOMEM, "memory_size: too small for this configuration");
     ep_port_identity(&ep->identity);
     error = ep_settings_apply(ep, config);
@@ -330,8 +330,8 @@ static bool count_undelivered(struct ep *ep)
         return true;
     ep_tree_sum(&ep->collect->tree, ep->collect->tree.nodes, &sums);
     bool clean = sums.kinds == 0;
-    if (ep->config.encoder)
-        ep->config.encoder->end(ep);
+    EP_EACH_FEATURE (at, end)
+        at.feature->end(ep);
     ep_lose(ep, EP_LOSS_STOPPED, ep_sums_samples(&sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
     for (; (header = ep_outbox_peek(&ep->deliver->outbox)) != NULL; ep_outbox_pop(&ep->deliver->outbox)) {
         ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns - header->lost_ns);

@@ -4,8 +4,7 @@
  */
 #include "core/lifecycle/start.h"
 #include "core/deliver/state.h"
-#include "core/profile/encoding.h"
-#include "core/encode/encode.h"
+#include "core/sample/feature.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,8 +28,10 @@ static int tags_check(const char *tags)
 
     for (const char *at = tags; (at = ep_tag_next(at, &tag, &error)) != NULL;) {
     }
-    return error ? ep_complain(-EINVAL, "tags: must be key=value,key=value with keys of letters, digits and _, not ",
-                               tags, "")
+    return error ? ep_complain(
+                       -EINVAL,
+                       "tags (EDGEPROF_TAGS): must be key=value,key=value with keys of letters, digits and _, not ",
+                       tags, "")
                  : 0;
 }
 
@@ -62,14 +63,11 @@ static int ranges_check(const struct ep_config *config)
     else if (config->kinds & ~EP_KINDS_ALL)
         wrong = "kinds: must be EP_KIND_BIT()s of known kinds";
     else if (config->rate_hz > RATE_MAX)
-        wrong = "rate_hz: must be 1 to 1000";
+        wrong = "rate_hz (EDGEPROF_RATE): must be 1 to 1000";
     else if (config->interval_ms && (config->interval_ms < INTERVAL_MIN || config->interval_ms > INTERVAL_MAX))
-        wrong = "interval_ms: must be 100 to 3600000";
-    else if (config->encoder && config->encoder->format == EP_FORMAT_PPROF && !config->push && config->endpoint &&
-             strncmp(config->endpoint, "http", 4) == 0)
-        wrong = "encoder: pprof over HTTP requires push";
+        wrong = "interval_ms (EDGEPROF_INTERVAL): must be 100 to 3600000";
     else if (!headers_good(config->headers))
-        wrong = "headers: must be lines Name: value"; /* never quoted: it is a secret */
+        wrong = "headers (EDGEPROF_HEADERS): must be lines Name: value"; /* never quoted: it is a secret */
     return wrong ? ep_refuse(-EINVAL, wrong) : tags_check(config->tags);
 }
 
@@ -99,6 +97,28 @@ static int strings_keep(struct ep *ep)
     return config->tags ? 0 : ep_refuse(-EINVAL, "service, tags and endpoint together are too long");
 }
 
+static const char *string_move(const struct ep *ep, const char *text, char *strings)
+{
+    const uintptr_t at = (uintptr_t)text - (uintptr_t)ep->strings;
+
+    return at < sizeof ep->strings ? strings + at : text;
+}
+
+bool ep_settings_copy(struct ep_config *config, char *strings)
+{
+    const struct ep *ep = ep_hold();
+
+    if (!ep)
+        return false;
+    *config = ep->config;
+    memcpy(strings, ep->strings, sizeof ep->strings);
+    config->service = string_move(ep, config->service, strings);
+    config->tags = string_move(ep, config->tags, strings);
+    config->endpoint = string_move(ep, config->endpoint, strings);
+    ep_release();
+    return true;
+}
+
 int ep_settings_check(const struct ep_config *config)
 {
     (void)ep_refuse(0, "");
@@ -106,18 +126,20 @@ int ep_settings_check(const struct ep_config *config)
     if (error)
         return error;
     if (!config->transport && config->endpoint && !ep_transport_find(config->endpoint))
-        return ep_complain(-EINVAL,
-                           "endpoint: must be http://host[:port] or file:///path (https:// after ep_tls_setup() of "
-                           "libedgeprof-tls.a), not ",
-                           ep_endpoint_shown(config->endpoint), "");
+        return ep_complain(
+            -EINVAL,
+            "endpoint (EDGEPROF_ENDPOINT): must be http://host[:port], file:///path or, with TLS linked and "
+            "set up, https://host[:port]; not ",
+            ep_endpoint_shown(config->endpoint), "");
+    EP_EACH_FEATURE (at, check)
+        if ((error = at.feature->check(config)) != 0)
+            return error;
     return 0;
 }
 
 int ep_settings_apply(struct ep *ep, const struct ep_config *config)
 {
     ep->config = *config;
-    if (ep->config.encoder)
-        ep->config.encoder->begin();
     int error = strings_keep(ep);
     if (error)
         return error;

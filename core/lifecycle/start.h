@@ -11,6 +11,10 @@ void ep_stats_fill(struct ep *ep, struct ep_stats *stats);
 /* Carves memory; 0 or -ENOMEM. Context: init. */
 int ep_layout(const struct ep_config *config, struct ep **ep);
 
+/* The bytes at the start of the carved memory that the program's threads and the port use: struct ep, the tables of
+ * threads. What follows is for edgeprof's own threads, but for the ring's words. Context: signal. */
+size_t ep_layout_private(size_t memory_size);
+
 /* Checks a configuration; copies it, completed, into *ep. 0 or -EINVAL, -ENOMEM with words in ep_start_error().
  * Context: init. */
 int ep_settings_check(const struct ep_config *config);

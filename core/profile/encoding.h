@@ -11,11 +11,6 @@
 #include "core/profile/tree.h"
 #include <edgeprof/edgeprof.h>
 
-struct ep;
-struct ep_box_header;
-struct ep_deadline;
-struct ep_delivery;
-struct ep_message;
 struct ep_modules;
 struct ep_names;
 struct ep_tags;
@@ -38,7 +33,7 @@ struct ep_encoding {
     uint32_t sequence;
     unsigned nodes_declared;       /* the segment's dictionary has the nodes below, */
     const uint32_t *tags_declared; /* and these tag sets: a bitmap; NULL: none */
-    const uint32_t *tags_again;    /* tag sets to write besides those of contexts: a bitmap; NULL: none */
+    const uint32_t *tags_again;    /* tag sets to write besides those of label sets: a bitmap; NULL: none */
     unsigned tags_begin, tags_end; /* ids in that bitmap to look at */
     const uint64_t *periods;       /* of each kind; NULL: the current ones */
     const uint32_t *chosen;        /* bitmap of the nodes to write, with their callers; NULL: all */
@@ -56,29 +51,6 @@ struct ep_encoding {
     unsigned samples_begin, samples_end; /* the samples to write, in that order; end 0: all */
     const struct ep_names *names;        /* NULL: no names */
     const char *root_name;               /* of one more outermost frame of each stack; NULL: none */
-};
-
-/* A format other than compact: how a compact message becomes messages of that format. */
-struct ep_encoder {
-    enum ep_format format;
-    /* The most label sets and bytes of the profiler's tree that the converter can follow. */
-    unsigned labels_most;
-    size_t tree_most;
-    /* Sends the values of a compact message in that format. Returns 0: they are delivered or counted as lost; 1:
-     * nothing was sent, they are kept until the interval's last message; or an error like ep_deliver_message().
-     * Context: deliver. */
-    int (*send)(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery);
-    /* Takes from the outbox what only this converter can read, because messages before it have left, and what it has
-     * taken but not sent. Writes one interval of that as a message of its own, for the spool. Returns its size, 0:
-     * there is nothing; *header describes it. It stays until stored() or until it is sent. Context: deliver. */
-    uint32_t (*rest)(struct ep *ep, const uint8_t **bytes, struct ep_box_header *header);
-    void (*stored)(void);
-    /* The spool has deleted a message whose send had failed. True: its values were waiting here, and are now counted
-     * as lost. own: it was of this run. Context: deliver. */
-    bool (*forget)(struct ep *ep, uint64_t segment, uint32_t sequence, bool own);
-    /* The profiler starts: forgets everything; it has stopped: counts what is left as lost. Context: init. */
-    void (*begin)(void);
-    void (*end)(struct ep *ep);
 };
 
 #endif

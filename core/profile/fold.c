@@ -82,9 +82,9 @@ void ep_tree_fold(struct ep_tree *tree, const struct ep_fold *fold)
 
 static void entry_add(struct ep_tree *tree, struct ep_entry entry)
 {
-    uint16_t *place = ep_tree_entry_place(tree, entry.next, entry.kind, entry.context);
+    uint16_t *place = ep_tree_entry_place(tree, entry.next, entry.kind, entry.label);
 
-    if (ep_tree_is_entry(tree, *place, entry.kind, entry.context)) {
+    if (ep_tree_is_entry(tree, *place, entry.kind, entry.label)) {
         tree->entry[*place - 1].count += entry.count;
         tree->entry[*place - 1].value += entry.value;
         return;
@@ -104,7 +104,7 @@ void ep_tree_folded(struct ep_tree *tree, const struct ep_fold *fold)
     for (unsigned i = 0; i < entries; i++) {
         struct ep_entry entry = tree->entry[i];
         if (fold->labels)
-            entry.context = 0;
+            entry.label = 0;
         if (ep_entry_has_data(&entry) || entry.next == tree->truncated)
             entry_add(tree, entry);
     }

@@ -8,7 +8,7 @@
 
 /* Which detail to give up. */
 struct ep_fold {
-    bool labels;                                       /* entries of one stack and kind that differ in context */
+    bool labels;                                       /* entries of one stack and kind that differ in label set */
     uint32_t (*frame)(void *argument, uint32_t frame); /* stacks whose frames it makes the same; NULL: none */
     void *argument;
     unsigned depth; /* frames beyond this depth, which become one [truncated]; 0: none */

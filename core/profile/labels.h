@@ -22,7 +22,7 @@ struct ep_thread_name {
 };
 
 struct ep_labels {
-    unsigned count, capacity; /* [0] means no context and is not used */
+    unsigned count, capacity; /* [0] means no label set and is not used */
     struct ep_label_key *key;
     unsigned names, name_capacity;
     struct ep_thread_name *name;

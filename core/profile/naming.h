@@ -36,13 +36,14 @@ struct ep_named {
  * begin  starts another message; names not found before the deadline, which may be made earlier, are missing
  * find   the number of the name of the function at a place, 1..EP_NAMED_MOST; 0: none
  * text   the name with that number, valid until the next begin
+ * memory the encoder's memory, the same at each call; NULL: the system has none, and nothing else may be called
  * Context: deliver.
  */
 struct ep_names {
     void (*begin)(const struct ep_deadline *deadline);
     unsigned (*find)(struct ep_place *place);
     const char *(*text)(unsigned name);
-    struct ep_named *memory; /* for the encoder */
+    struct ep_named *(*memory)(void);
 };
 
 #endif

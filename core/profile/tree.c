@@ -2,7 +2,7 @@
  * The calling-context tree: stacks that share their root side share nodes, in a fixed pool of 12-byte nodes.
  *
  * Node 0 is the root. A node's id is its place in the pool, so ids are in order of creation, which the format uses. The
- * leaf node of a stack has a short chain of entries with the measured values, one a kind and context. If the pool is
+ * leaf node of a stack has a short chain of entries with the measured values, one a kind and label set. If the pool is
  * full, a new stack keeps the part of its path that exists. It then ends in a [truncated] child if one still fits, else
  * in the [truncated] node under the root. So detail is lost, but totals are exact.
  *
@@ -37,39 +37,39 @@ void ep_tree_init(struct ep_tree *tree, void *memory, size_t size)
     ep_tree_clear(tree);
 }
 
-/* A node's entries are in descending order of context, then by kind: most stacks belong to the newest contexts, so the
- * search ends early, above all when there is no such entry yet. */
-static unsigned order_of(unsigned context, unsigned kind)
+/* A node's entries are in descending order of label set, then by kind: most stacks belong to the newest label sets, so
+ * the search ends early, above all when there is no such entry yet. */
+static unsigned order_of(unsigned label, unsigned kind)
 {
-    return context << 4 | (0xf - kind);
+    return label << 4 | (0xf - kind);
 }
 
-uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned context)
+uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned label)
 {
-    unsigned order = order_of(context, kind);
+    unsigned order = order_of(label, kind);
     uint16_t *place = &tree->node[node].entry;
 
-    while (*place && order_of(tree->entry[*place - 1].context, tree->entry[*place - 1].kind) > order)
+    while (*place && order_of(tree->entry[*place - 1].label, tree->entry[*place - 1].kind) > order)
         place = &tree->entry[*place - 1].next;
     return place;
 }
 
-bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned context)
+bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned label)
 {
-    return place && tree->entry[place - 1].kind == kind && tree->entry[place - 1].context == context;
+    return place && tree->entry[place - 1].kind == kind && tree->entry[place - 1].label == label;
 }
 
-struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context)
+struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned label)
 {
-    uint16_t *place = ep_tree_entry_place(tree, node, kind, context);
+    uint16_t *place = ep_tree_entry_place(tree, node, kind, label);
 
-    if (ep_tree_is_entry(tree, *place, kind, context))
+    if (ep_tree_is_entry(tree, *place, kind, label))
         return &tree->entry[*place - 1];
     bool lost = kind == EP_KIND_CPU && ep_is_lost(tree->node[node].frame);
     if (tree->entries >= tree->entry_capacity - (lost ? 0 : LOST_ROOM))
         return NULL;
     struct ep_entry *entry = &tree->entry[tree->entries++];
-    *entry = (struct ep_entry){.next = *place, .kind = kind & 0xf, .context = context & 0xfff};
+    *entry = (struct ep_entry){.next = *place, .kind = kind & 0xf, .label = label & 0xfff};
     *place = (uint16_t)tree->entries;
     return entry;
 }
@@ -275,10 +275,9 @@ bool ep_tree_descend(struct ep_tree *tree, unsigned *node, uint32_t frame)
     return child != 0;
 }
 
-bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
-                 uint64_t value)
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value)
 {
-    struct ep_entry *entry = ep_tree_entry(tree, node, kind, context);
+    struct ep_entry *entry = ep_tree_entry(tree, node, kind, label);
     bool placed = entry != NULL;
 
     if (!placed) {

@@ -1,5 +1,5 @@
 /*
- * The calling-context tree: frames, with entries by kind and context.
+ * The calling-context tree: frames, with entries by kind and label set.
  */
 #ifndef EP_DATA_TREE_H
 #define EP_DATA_TREE_H
@@ -18,11 +18,11 @@ struct ep_node {
     uint16_t entry;                  /* first entry + 1; 0: none */
 };
 
-/* The measured value of one stack, one kind and one context. */
+/* The measured value of one stack, one kind and one label set. */
 struct ep_entry {
-    uint16_t next;         /* next entry of the same node, + 1; 0: none */
-    uint16_t kind : 4;     /* enum ep_kind */
-    uint16_t context : 12; /* place in the interval's contexts, 0: none */
+    uint16_t next;       /* next entry of the same node, + 1; 0: none */
+    uint16_t kind : 4;   /* enum ep_kind */
+    uint16_t label : 12; /* place in the interval's label sets, 0: none */
     uint32_t count;
     uint64_t value; /* in the kind's unit */
 };
@@ -113,15 +113,15 @@ static inline bool ep_tree_step(struct ep_tree *tree, unsigned *node, uint32_t f
 void ep_tree_truncate(struct ep_tree *tree, unsigned *node);
 
 /* The entry of a node, created if needed; NULL if there is no room. Context: collect. */
-struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context);
+struct ep_entry *ep_tree_entry(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned label);
 
 /* The link to that entry of a node, or the place for one: entry + 1, as far as ep_tree_is_entry() confirms it.
  * Context: collect. */
-uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned context);
-bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned context);
+uint16_t *ep_tree_entry_place(struct ep_tree *tree, unsigned node, unsigned kind, unsigned label);
+bool ep_tree_is_entry(const struct ep_tree *tree, unsigned place, unsigned kind, unsigned label);
 
 /* Adds to a node's entry. False: no room, the weight was added to [truncated]. */
-bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
+bool ep_tree_add(struct ep_tree *tree, unsigned node, enum ep_kind kind, unsigned label, uint32_t count,
                  uint64_t value);
 
 #endif

@@ -122,8 +122,8 @@ static inline __attribute__((always_inline)) int record_timed(const struct ep_re
 {
     const int result = record_awaited(args, registers, parents);
 
-    if (atomic_load_explicit(&args->ep->parked, memory_order_relaxed) && ep_threads_due(args->ep))
-        ep_collect_wake(args->ep);
+    if (atomic_load_explicit(&args->ep->parked, memory_order_relaxed))
+        ep_parked_look(args->ep);
     if (from && result == 0)
         ep_timing_end(args->ep, from, faults);
     return result;
@@ -157,23 +157,23 @@ int ep_hook_event_awaited(const struct ep_hook_event *event, const struct ep_hoo
     return result;
 }
 
-static __attribute__((noinline)) void record_sample(struct ep *ep, const struct ep_registers *registers, uint32_t tid,
-                                                    uint64_t ns, const struct ep_hook_parents *parents)
+static __attribute__((noinline)) int record_sample(struct ep *ep, const struct ep_registers *registers, uint32_t tid,
+                                                   uint64_t ns, const struct ep_hook_parents *parents)
 {
     uint32_t faults = 0;
     const struct ep_record_args args = {
         .ep = ep, .work = ep_work_of_sample(), .value = ns, .tid = tid, .info = EP_KIND_CPU << EP_INFO_KIND_SHIFT};
     const uint64_t from = ep_timing_begin(ep, &faults);
 
-    (void)record_timed(&args, registers, parents, from, faults);
+    return record_timed(&args, registers, parents, from, faults);
 }
 
-bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
+bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns, int *result)
 {
     struct ep_hook_parents parents;
 
     if (!ep_hook_interrupted || !ep_hook_interrupted(registers, &parents))
         return false;
-    record_sample(ep, registers, tid, ns, &parents);
+    *result = record_sample(ep, registers, tid, ns, &parents);
     return true;
 }

@@ -56,8 +56,8 @@ static __attribute__((noinline)) int record_timed(const struct ep_record_args *a
     uint64_t start_ns = ep_timing_begin(ep, &faults);
     int result = record(args, registers);
 
-    if (atomic_load_explicit(&ep->parked, memory_order_relaxed) && ep_threads_due(ep))
-        ep_collect_wake(ep);
+    if (atomic_load_explicit(&ep->parked, memory_order_relaxed))
+        ep_parked_look(ep);
     if (start_ns && result == 0)
         ep_timing_end(ep, start_ns, faults);
     return result;
@@ -70,10 +70,12 @@ static inline int record_sample(const struct ep_record_args *args, const struct 
     return timed ? record_timed(args, registers) : record(args, registers);
 }
 
-__attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
+__attribute__((hot)) int ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
 {
-    if (!ep_hook_wants(EP_KIND_CPU) || ep_capture_awaited(ep, registers, tid, ns))
-        return;
+    int awaited = 0;
+
+    if (!ep_hook_wants(EP_KIND_CPU) || ep_capture_awaited(ep, registers, tid, ns, &awaited))
+        return awaited;
     struct ep_record_args args;
     args.ep = ep;
     args.work = ep_work_of_sample();
@@ -81,7 +83,7 @@ __attribute__((hot)) void ep_capture(struct ep *ep, const struct ep_registers *r
     args.value = ns;
     args.tid = tid;
     args.info = EP_KIND_CPU << EP_INFO_KIND_SHIFT;
-    (void)record_sample(&args, registers);
+    return record_sample(&args, registers);
 }
 
 static int record_event(struct ep *ep, const struct ep_work *work, const struct ep_registers *registers, uint32_t tid,
@@ -131,12 +133,15 @@ void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_r
     (void)record_event(ep, work, registers, tid, 0, event);
 }
 
-/* An event that only the history wants is no loss of the profile. */
-int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value)
+/* An event that only the history wants is no loss of the profile. The value of a tick is not lost: ep_capture(). */
+int ep_record_lost(struct ep *ep, const struct ep_record_args *args)
 {
+    const unsigned kind = args->info >> EP_INFO_KIND_SHIFT & 0xf;
+
     if (!(atomic_load_explicit(&ep_history_alone, memory_order_relaxed) & EP_KIND_BIT(kind)))
         (void)atomic_fetch_add_explicit(&ep->lost_samples, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&ep->lost_value[kind], value, memory_order_relaxed);
+    if (args->event)
+        (void)atomic_fetch_add_explicit(&ep->lost_value[kind], args->value, memory_order_relaxed);
     ep_collect_wake(ep);
     return -ENOSPC;
 }
@@ -152,14 +157,13 @@ static void record_residual(uint32_t tid, int64_t residual_ns, enum ep_special e
         return;
     if (tid == 0)
         (void)atomic_fetch_add_explicit(&ep->unsampled_ns, (uint64_t)residual_ns, memory_order_relaxed);
-    int at = ep_ring_reserve(&ep->ring, EP_REST_WORDS, &wake);
-    if (at < 0 && residual_ns > 0) {
+    int at = ep_ring_reserve(&ep->ring, EP_REST_WORDS, 0, &wake);
+    if (at < 0 && end != EP_FRAME_NONE) {
         (void)atomic_fetch_add_explicit(&ep->lost_value[EP_KIND_CPU], (uint64_t)residual_ns, memory_order_relaxed);
     } else if (at < 0) {
-        /* Samples had too much. The next residual with room takes it, else the sum would be too large. */
         (void)atomic_fetch_add_explicit(&ep->owed_ns, (uint64_t)residual_ns, memory_order_relaxed);
+        wake = true;
     } else {
-        residual_ns += (int64_t)atomic_exchange_explicit(&ep->owed_ns, 0, memory_order_relaxed);
         atomic_uintptr_t *payload = ep_ring_payload(&ep->ring, at);
         ep_store_word(&payload[EP_WORD_TID], tid);
         ep_store_wide(&payload[EP_WORD_RESIDUAL], (uint64_t)residual_ns);
@@ -180,9 +184,9 @@ void ep_thread_residual(uint32_t tid, int64_t residual_ns)
     record_residual(tid, residual_ns, EP_FRAME_NONE);
 }
 
-void ep_thread_missed(uint32_t tid, uint64_t missed_ns)
+void ep_thread_missed(uint32_t tid, uint64_t residual_ns)
 {
-    record_residual(tid, (int64_t)missed_ns, EP_FRAME_UNSAMPLED);
+    record_residual(tid, (int64_t)residual_ns, EP_FRAME_UNSAMPLED);
 }
 
 void ep_thread_in_kernel(uint32_t tid, uint64_t kernel_ns)

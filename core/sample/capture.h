@@ -46,7 +46,7 @@ void ep_capture_for(struct ep *ep, const struct ep_work *work, const struct ep_r
 
 /* Records a CPU sample with async parents, which ep_hook_interrupted() finds. False: there are none, and nothing is
  * recorded. Context: signal. */
-bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
+bool ep_capture_awaited(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns, int *result);
 
 /* Bracket a sample that is to be timed. ep_timing_begin() returns 0 if this sample is not timed. *faults: the thread's
  * page faults so far, for ep_timing_end(). Context: signal. */

@@ -52,6 +52,21 @@ void ep_feature_remove(const struct ep_feature *feature)
     }
 }
 
+void ep_features_aside(const struct ep_feature *aside[EP_FEATURES])
+{
+    for (unsigned i = 0; i < EP_FEATURES; i++) {
+        aside[i] = atomic_load(&list.place[i]);
+        if (aside[i] && !aside[i]->deliver)
+            atomic_store(&list.place[i], NULL);
+    }
+}
+
+void ep_features_back(const struct ep_feature *const aside[EP_FEATURES])
+{
+    for (unsigned i = 0; i < EP_FEATURES; i++)
+        atomic_store(&list.place[i], aside[i]);
+}
+
 bool ep_feature_next(struct ep_feature_walk *walk, size_t offset)
 {
     const unsigned used = atomic_load_explicit(&list.used, memory_order_acquire);
@@ -65,4 +80,11 @@ bool ep_feature_next(struct ep_feature_walk *walk, size_t offset)
             return true;
     }
     return false;
+}
+
+const struct ep_feature *ep_feature_with(size_t offset)
+{
+    struct ep_feature_walk walk = {0};
+
+    return ep_feature_next(&walk, offset) ? walk.feature : NULL;
 }

@@ -16,6 +16,8 @@
 #include <edgeprof/edgeprof.h>
 
 struct ep;
+struct ep_box_header;
+struct ep_delivery;
 struct ep_message;
 struct ep_sample;
 struct ep_sent;
@@ -29,6 +31,10 @@ struct ep_feature {
 
     /* ---- start and stop. Context: init ---- */
 
+    /* ep_start() begins: returns 0, or ep_refuse()'s error for a configuration that the feature cannot use. */
+    int (*check)(const struct ep_config *config);
+    /* Lowers the number of label sets and the bytes of the tree to the most that the feature can follow. */
+    void (*limit)(unsigned *labels, size_t *tree);
     /* A run begins: the settings are known, the outbox is empty, and nothing runs yet. It may add messages to the
      * outbox and change ep->config.flags. */
     void (*start)(struct ep *ep);
@@ -38,6 +44,8 @@ struct ep_feature {
     const char *(*headers)(struct ep *ep);
     /* ep_stop() begins; deadline_ns (uptime) ends it. */
     void (*stop)(struct ep *ep, uint64_t deadline_ns);
+    /* A run has ended, and nothing runs any more: counts as lost what the feature has taken and not delivered. */
+    void (*end)(struct ep *ep);
     /* This process is the child of a fork(): no run goes on. */
     void (*forked)(void);
 
@@ -103,6 +111,20 @@ struct ep_feature {
     void (*sent)(struct ep *ep, const struct ep_sent *sent);
     /* Another feature cannot read the file that the user has named. */
     void (*unreadable)(const char *path, int error);
+
+    /* ---- a format other than compact. One feature at most has these four. Context: deliver ---- */
+
+    /* Sends the values of a compact message in the feature's format. Returns 0: they are delivered or counted as lost;
+     * 1: nothing was sent, they are kept until the interval's last message; or an error of ep_deliver_message(). */
+    int (*convert)(struct ep *ep, const struct ep_message *message, const struct ep_delivery *delivery);
+    /* Takes from the outbox what only this feature can read, because messages before it have left, and what it has
+     * taken but not sent. Writes one interval of that as a compact message, for the spool. Returns its size, 0: there
+     * is nothing; *header describes it. It stays until stored() or until it is sent. */
+    uint32_t (*unsent)(struct ep *ep, const uint8_t **bytes, struct ep_box_header *header);
+    void (*stored)(void);
+    /* The spool has deleted a message whose send had failed. True: its values were waiting here, and are now counted
+     * as lost. own: it was of this run. */
+    bool (*forget)(struct ep *ep, uint64_t segment, uint32_t sequence, bool own);
 };
 
 /* Adds a feature behind the others; does nothing if it is in the list. Returns 0, or -ENOSPC: there are EP_FEATURES.
@@ -113,6 +135,11 @@ int ep_feature_add(const struct ep_feature *feature);
  * thread. Context: init, or a moment of the feature itself. */
 void ep_feature_remove(const struct ep_feature *feature);
 
+/* Takes all features out of the list but the one that delivers, and puts them back. Context: init, while no profiler
+ * runs. */
+void ep_features_aside(const struct ep_feature *aside[EP_FEATURES]);
+void ep_features_back(const struct ep_feature *const aside[EP_FEATURES]);
+
 /* A walk through the features that have a moment, in the order of ep_feature_add(). Zeroed: at the beginning. */
 struct ep_feature_walk {
     unsigned next;
@@ -121,10 +148,15 @@ struct ep_feature_walk {
 /* Moves on to the next feature whose member at `offset` is not NULL. False: there is none. Context: any thread. */
 bool ep_feature_next(struct ep_feature_walk *walk, size_t offset);
 
+/* Returns the first feature whose member at `offset` is not NULL; NULL: there is none. Context: any thread. */
+const struct ep_feature *ep_feature_with(size_t offset);
+
 /* EP_EACH_FEATURE(at, round) at.feature->round(ep, now);   calls all features that have this moment
+ * EP_FEATURE_WITH(deliver)                                 the one that has it, or NULL
  * EP_HAS_FEATURE(round)                                    true if there is one */
 #define EP_EACH_FEATURE(at, moment)                                                                                    \
     for (struct ep_feature_walk at = {0}; ep_feature_next(&at, offsetof(struct ep_feature, moment));)
-#define EP_HAS_FEATURE(moment) ep_feature_next(&(struct ep_feature_walk){0}, offsetof(struct ep_feature, moment))
+#define EP_FEATURE_WITH(moment) ep_feature_with(offsetof(struct ep_feature, moment))
+#define EP_HAS_FEATURE(moment)  (EP_FEATURE_WITH(moment) != NULL)
 
 #endif

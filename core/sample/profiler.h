@@ -24,8 +24,8 @@
 #if EP_MAX_DEPTH < 8 || EP_MAX_DEPTH > 512
 #error "EP_MAX_DEPTH must be 8..512"
 #endif
-#if EP_MAX_THREADS < 4 || EP_MAX_THREADS > 4096
-#error "EP_MAX_THREADS must be 4..4096"
+#if EP_THREADS < 8 || EP_THREADS > 2048
+#error "EP_THREADS must be 8..2048"
 #endif
 #if EP_MAX_MODULES < 4 || EP_MAX_MODULES > 1024
 #error "EP_MAX_MODULES must be 4..1024"
@@ -46,7 +46,7 @@ struct ep_waiter {
 };
 
 /* The detail that was given up so far, the least important first. */
-enum ep_detail { EP_DETAIL_ALL, EP_DETAIL_CONTEXTS, EP_DETAIL_ADDRESSES, EP_DETAIL_FRAMES };
+enum ep_detail { EP_DETAIL_ALL, EP_DETAIL_LABELS, EP_DETAIL_ADDRESSES, EP_DETAIL_FRAMES };
 
 enum ep_counter {
     EP_COUNT_SAMPLES,
@@ -120,6 +120,10 @@ struct ep {
     atomic_uint period_ns; /* of CPU samples, as set by level or rate */
     uint64_t interval_ns;
     uint32_t memory_used;
+    unsigned threads; /* the number of places for threads: of waiter, and of the port's table */
+    struct ep_waiter *waiter;
+    atomic_uint waiters_to; /* places of waiter behind this one were never used */
+    void *port_memory;
     uint64_t started_ns;
 
     /* signal path: what each sample reads is in one cache line */
@@ -135,7 +139,7 @@ struct ep {
     _Atomic uint64_t lost_value[EP_KINDS];
     atomic_uint refused[EP_LOSS_REASONS]; /* threads that are not sampled, by reason */
     _Atomic uint64_t unsampled_ns;        /* modulo 2^64: may be negative for a while */
-    _Atomic uint64_t owed_ns;             /* the same: negative residuals for which the ring had no room */
+    _Atomic uint64_t owed_ns;             /* the same: residuals for which the ring had no room */
 
     /* the two threads, and what one has to know of the other */
     struct ep_event collect_event;
@@ -155,8 +159,6 @@ struct ep {
     /* Large members come last: access to members near the start takes shorter code. */
     struct ep_unwinder unwinder;
     struct ep_tags tags;
-    struct ep_waiter waiter[EP_MAX_THREADS];
-    _Alignas(8) uint8_t port_memory[EP_PORT_BYTES];
 };
 
 extern _Atomic(struct ep *) ep_current;
@@ -173,7 +175,7 @@ static inline struct ep *ep_running(void)
 
 struct ep_sample;
 
-/* Makes it the running profiler; NULL: none runs. Context: init. */
+/* Makes it the running profiler; NULL: none runs. Context: init, signal. */
 void ep_publish(struct ep *ep);
 
 /* For the child of a fork(): no profiler runs and no thread holds one. Context: init. */
@@ -181,6 +183,8 @@ void ep_running_forget(void);
 
 /* True if a thread is between ep_hold() and ep_release(). Context: init. */
 bool ep_held(void);
+/* True if exactly one call of ep_hold() has had no ep_release() yet. Context: signal. */
+bool ep_held_once(void);
 
 /* Add to a counter, or to the losses of a reason. Context: any thread. */
 void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
@@ -197,8 +201,13 @@ int ep_refuse(int error, const char *why);
 
 #define EP_CUT_TOLD (1u << 31)
 
-/* True if parked threads are needed: the ring is nearly full, or a message is due. Context: signal. */
-bool ep_threads_due(const struct ep *ep);
+/* While threads are parked, after a sample: starts them if the ring is half full or a message is due. Context:
+ * signal. */
+void ep_parked_look(struct ep *ep);
+
+/* Moves the memory to where it outlives the process (core/features/outlive), once. NULL: nothing does. The caller holds
+ * the profiler. Context: signal. */
+void ep_outlive_due(struct ep *ep) __attribute__((weak));
 
 /* Starts parked threads. Returns 0, also if they run already, or a negative errno value. Context: signal. */
 int ep_threads_resume(struct ep *ep);

@@ -14,7 +14,7 @@ static bool read_rest(const struct ep_record *record, struct ep_sample *sample)
     if (record->count != EP_REST_WORDS)
         return false;
     *sample = (struct ep_sample){.kind = EP_KIND_CPU,
-                                 .rest = true,
+                                 .residual = true,
                                  .tid = (uint32_t)record->words[EP_WORD_TID],
                                  .end = record->end,
                                  .value = wide(&record->words[EP_WORD_RESIDUAL])};

@@ -3,7 +3,7 @@
  *
  *   sample   tid, info, value,                      [span x 3], [time], stack    EP_RECORD_SAMPLE
  *   event    tid, info, value, count, type, token,  [span x 3], [time], stack    EP_RECORD_EVENT
- *   rest     tid, value                                                          EP_RECORD_RESIDUAL
+ *   residual tid, value                                                          EP_RECORD_RESIDUAL
  *
  * A value and a span's numbers have 64 bits: one word or two. The span is there if info says so, the time if there is a
  * history (ep_history_kinds). The stack is innermost first. What is called for each sample is inlined.
@@ -49,7 +49,7 @@ struct ep_sample {
     enum ep_kind kind;
     uint32_t tid, count, token;
     unsigned frame, end, quality; /* end: the special frame under the root, or EP_FRAME_NONE */
-    bool rest;                    /* EP_RECORD_RESIDUAL: only tid, end and value are set; kind is CPU */
+    bool residual;                /* EP_RECORD_RESIDUAL: only tid, end and value are set; kind is CPU */
     uint32_t tick;                /* its time, modulo 2^32; 0: it has none */
     uint64_t value;
     uintptr_t type;
@@ -91,9 +91,6 @@ static inline void ep_store_event(atomic_uintptr_t *payload, const struct ep_hoo
     ep_store_word(&payload[EP_WORD_TOKEN], event->token);
 }
 
-/* Counts a loss and returns -ENOSPC. Context: signal. */
-int ep_record_lost(struct ep *ep, enum ep_kind kind, uint64_t value);
-
 /* Arguments of a record. event: NULL for a CPU sample. info: EP_WORD_INFO without tags and span. */
 struct ep_record_args {
     struct ep *ep;
@@ -102,6 +99,9 @@ struct ep_record_args {
     uint64_t value;
     uint32_t tid, info;
 };
+
+/* Counts a sample without room, and the value of an event as lost. Returns -ENOSPC. Context: signal. */
+int ep_record_lost(struct ep *ep, const struct ep_record_args *args);
 
 /* A record between ep_record_begin() and ep_record_end(). */
 struct ep_record_open {
@@ -124,9 +124,10 @@ static inline __attribute__((always_inline)) int ep_record_begin(const struct ep
     record->info = args->info | ep_work_read(ep, args->work, &record->span);
     record->words = record->head + (record->span ? EP_SPAN_WORDS : 0) + record->dated;
     record->most = record->words + EP_MAX_DEPTH;
-    record->at = ep_ring_reserve(&ep->ring, record->most, &record->wake);
+    /* A tick can come later, see ep_capture(). An event cannot. */
+    record->at = ep_ring_reserve(&ep->ring, record->most, args->event ? 0 : ep_ring_kept(&ep->ring), &record->wake);
     if (record->at < 0)
-        return ep_record_lost(ep, (enum ep_kind)(record->info >> EP_INFO_KIND_SHIFT & 0xf), args->value);
+        return ep_record_lost(ep, args);
     record->payload = ep_ring_payload(&ep->ring, record->at);
     stack->pc = record->payload + record->words;
     ep_unwind(&ep->unwinder, registers, stack);

@@ -22,7 +22,16 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
     atomic_init(&ring->head, 0);
     atomic_init(&ring->tail, 0);
     ring->mask = words - 1;
+    ring->wake_at = words / 2 < EP_RING_WAKE ? words / 2 : EP_RING_WAKE;
     ring->words = memory;
+}
+
+/* Events cannot come later, as ticks can: for them the reader is woken earlier, too. */
+static bool is_to_wake(const struct ep_ring *ring, unsigned used, unsigned next, unsigned spare)
+{
+    const unsigned early = ring->wake_at / 2;
+
+    return (used < ring->wake_at && next >= ring->wake_at) || (spare == 0 && used < early && next >= early);
 }
 
 static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
@@ -35,7 +44,7 @@ static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
 /* The unwinder writes straight into the ring, so a writer reserves the maximum, and ep_ring_commit() returns the unused
  * words: by moving `head` back, or as a pad record if another writer has reserved since. `head` orders nothing: a
  * record is published by its header, and free words by `tail`. */
-__attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake)
+__attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, unsigned spare, bool *wake)
 {
     unsigned size = ring->mask + 1, need = most + 1;
     unsigned head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -50,14 +59,14 @@ __attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, bo
             head = atomic_load_explicit(&ring->head, memory_order_relaxed);
             continue;
         }
-        if (size - used < pad + need)
+        if (size - used < pad + need + spare)
             return -ENOSPC;
         if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + pad + need, memory_order_relaxed,
                                                    memory_order_relaxed))
             continue;
         if (pad)
             pad_from(ring, at, pad);
-        *wake = used < size / 2 && used + pad + need >= size / 2;
+        *wake = is_to_wake(ring, used, used + pad + need, spare);
         return (int)(pad ? 0 : at) + 1;
     }
     return -ENOSPC;
@@ -117,4 +126,15 @@ void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record)
     while (at < end)
         atomic_store_explicit(at++, 0, memory_order_relaxed);
     atomic_store_explicit(&ring->tail, tail + record->count + 1, memory_order_release);
+}
+
+/* Until `tail` follows, writers see the skipped words as used. */
+void ep_ring_restart(struct ep_ring *ring)
+{
+    unsigned tail = atomic_load_explicit(&ring->tail, memory_order_relaxed), head = tail, at = tail & ring->mask;
+    unsigned start = tail + (ring->mask + 1 - at);
+
+    if (at &&
+        atomic_compare_exchange_strong_explicit(&ring->head, &head, start, memory_order_relaxed, memory_order_relaxed))
+        atomic_store_explicit(&ring->tail, start, memory_order_release);
 }

@@ -4,8 +4,13 @@
  *   writer   ep_ring_reserve -> fill ep_ring_payload -> ep_ring_commit    signal handlers and hooks
  *   reader   ep_ring_peek    -> use the record       -> ep_ring_pop       the collect thread
  *
- * A full ring refuses: ep_ring_reserve() returns -ENOSPC, and the caller counts the loss. Records come out in the order
- * of ep_ring_reserve(). One that is not committed yet holds back all later ones. Always head - tail <= mask + 1.
+ * A full ring refuses: ep_ring_reserve() returns -ENOSPC. Records come out in the order of ep_ring_reserve(). One that
+ * is not committed yet holds back all later ones. Always head - tail <= mask + 1.
+ *
+ * The reader is woken when EP_RING_WAKE words are used, or half of a small ring; an event wakes it at half of that,
+ * too, because one without room is lost. What a large ring has beyond that is for the time until the reader gets a
+ * processor. Pages of it that no burst has needed stay untouched: the reader starts again at the ring's first word
+ * whenever the ring is empty.
  */
 #ifndef EP_DATA_RING_H
 #define EP_DATA_RING_H
@@ -15,9 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EP_RING_WAKE 1024u
+
 struct ep_ring {
     atomic_uint head, tail; /* in words, running free */
-    unsigned mask;
+    unsigned mask, wake_at;
     atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
 };
 
@@ -32,9 +39,16 @@ struct ep_record {
 /* Initialises a ring over `words` words of zeroed memory, a power of two. Context: init. */
 void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words);
 
-/* Reserves room for a record of at most `most` payload words. Returns a positive position for ep_ring_payload() and
- * ep_ring_commit(), or -ENOSPC if the ring is full. Sets *wake if the reader should be woken. Context: signal. */
-int ep_ring_reserve(struct ep_ring *ring, unsigned most, bool *wake);
+/* Reserves room for a record of at most `most` payload words, if `spare` words stay free behind it. Returns a positive
+ * position for ep_ring_payload() and ep_ring_commit(), or -ENOSPC if there is no such room. Sets *wake if the reader
+ * should be woken. Context: signal. */
+int ep_ring_reserve(struct ep_ring *ring, unsigned most, unsigned spare, bool *wake);
+
+/* The words that records leave free which can come later without a loss. Context: signal. */
+static inline unsigned ep_ring_kept(const struct ep_ring *ring)
+{
+    return (ring->mask + 1) / 4;
+}
 
 /* The payload's words. Do not write words beyond the count given to ep_ring_commit(). Context: signal. */
 static inline atomic_uintptr_t *ep_ring_payload(struct ep_ring *ring, int position)
@@ -59,5 +73,7 @@ void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t
  * Context: collect. */
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
 void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record);
+/* Lets the next record begin at the ring's first word, if the ring is empty. Context: collect. */
+void ep_ring_restart(struct ep_ring *ring);
 
 #endif

@@ -44,6 +44,11 @@ __attribute__((hot)) void ep_release(void)
     (void)atomic_fetch_sub_explicit(&holders, 1, memory_order_release);
 }
 
+bool ep_held_once(void)
+{
+    return atomic_load(&holders) == 1;
+}
+
 void ep_running_forget(void)
 {
     atomic_store(&ep_hook_kinds, 0);
@@ -51,15 +56,26 @@ void ep_running_forget(void)
     atomic_store(&holders, 0);
 }
 
-bool ep_threads_due(const struct ep *ep)
+/* Long before the last quarter, which ticks leave free. */
+static bool threads_due(const struct ep *ep)
 {
     unsigned words = ep->ring.mask + 1;
 
-    return ep_ring_used(&ep->ring) >= words - words / 8 || ep_port_uptime_ns() >= ep->resume_at_ns;
+    return ep_ring_used(&ep->ring) >= words / 2 || ep_port_uptime_ns() >= ep->resume_at_ns;
+}
+
+void ep_parked_look(struct ep *ep)
+{
+    if (ep_outlive_due)
+        ep_outlive_due(ep);
+    if (threads_due(ep))
+        ep_collect_wake(ep);
 }
 
 int ep_threads_resume(struct ep *ep)
 {
+    if (ep_outlive_due && atomic_load(&ep->parked))
+        ep_outlive_due(ep); /* edgeprof's threads will use what it moves */
     if (!atomic_exchange(&ep->parked, false))
         return 0;
     int error = ep_port_thread_resume(EP_ROLE_DELIVER);

@@ -40,9 +40,10 @@ static __attribute__((noinline)) void claim_slot(struct ep_waiting *waiting)
     waiting->accounted_ns = 0;
     waiting->no_idle = !(ep->config.flags & EP_IDLE_WAITS);
     waiting->unwanted = 0;
-    for (unsigned i = 0; i < EP_MAX_THREADS && !waiting->slot; i++) {
+    for (unsigned i = 0; i < ep->threads && !waiting->slot; i++) {
         struct ep_waiter *waiter = &ep->waiter[i];
-        unsigned none = 0;
+        unsigned none = 0, to = i;
+        (void)atomic_compare_exchange_strong(&ep->waiters_to, &to, i + 1);
         if (atomic_compare_exchange_strong(&waiter->tid, &none, tid)) {
             waiting->slot = i + 1;
             atomic_store(&waiter->work, (uintptr_t)ep_port_work());

@@ -42,10 +42,14 @@ static uintptr_t cfa_from(const struct caller_step *step)
     switch (step->rule.kind) {
     case EP_RULE_SP:
     case EP_RULE_RECORD:
-    case EP_RULE_APART:
         return step->frame->sp;
+    case EP_RULE_APART:
+        return step->rule.ra_extra ? 0 : step->frame->sp;
     case EP_RULE_LINK: /* what lr held then is known of the interrupted frame alone */
-        return step->frame->exact ? step->frame->sp : 0;
+        return !step->frame->exact                   ? 0
+               : step->rule.ra_extra == EP_LINK_FP   ? step->frame->fp
+               : step->rule.ra_extra == EP_LINK_BASE ? step->frame->base
+                                                     : step->frame->sp;
     case EP_RULE_CHAIN:
         return step->rule.cfa ? step->frame->fp : 0;
     case EP_RULE_FP:

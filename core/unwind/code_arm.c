@@ -17,7 +17,7 @@
 #define PC            15
 #define EPILOGUE_MOST 16
 #define POPPED_FAR    16 /* bytes */
-#define PROLOGUE_MOST 64
+#define PROLOGUE_MOST 512
 #define START_MOST    80 /* bytes, of _start */
 #define FRAME_MOST    (1 << 24)
 
@@ -61,6 +61,8 @@ static struct ep_arm_effect add(unsigned rd, unsigned rn, int32_t amount)
         return effect(EP_ARM_SET_FP, amount);
     if (rn == SP && rd == BASE)
         return effect(EP_ARM_SET_BASE, amount);
+    if (rn == BASE && rd == BASE)
+        return effect(EP_ARM_ADD_BASE, amount);
     if (rd == PC)
         return effect(rn == LR && amount == 0 ? EP_ARM_RETURN : EP_ARM_COMPUTED, 0);
     return lr_spoiled(rd == LR);
@@ -359,11 +361,34 @@ static int32_t save_mask(struct ep_cfi_rules *rules, unsigned mask, int32_t offs
 struct prologue {
     int32_t depth; /* of sp below the CFA */
     bool framed, parted;
+    bool done, ending; /* the frame has been complete; an epilogue has begun */
 };
 
 static bool is_complete(const struct prologue *prologue, const struct ep_cfi_row *row)
 {
     return row->rules.cfa == EP_CFI_SP ? prologue->depth >= row->rules.cfa_offset : prologue->framed;
+}
+
+/* One instruction behind a complete frame. Linkers merge the entries of neighbours that unwind alike, so the search
+ * goes on to where the function ends. */
+static int pass(struct prologue *prologue, const struct ep_cfi_row *row, const struct ep_arm_effect *e)
+{
+    switch (e->kind) {
+    case EP_ARM_POP:
+    case EP_ARM_FROM_FP:
+    case EP_ARM_FROM_BASE:
+        prologue->ending = true;
+        return 0;
+    case EP_ARM_LOSE_SP:
+        return 0;
+    case EP_ARM_BRANCH:
+        if (e->target >= row->start && e->target < row->end)
+            return 0;
+        prologue->parted |= prologue->ending;
+        return -ENOENT;
+    default:
+        return -ENOENT;
+    }
 }
 
 /* One instruction of it; anything but 0 ends it. */
@@ -378,6 +403,7 @@ static int grow(struct prologue *prologue, const struct ep_cfi_row *row, const s
         prologue->parted |= !is_complete(prologue, row);
     if (e->conditional || e->kind == EP_ARM_FORK || e->kind == EP_ARM_END)
         return 0;
+    prologue->done |= is_complete(prologue, row);
     switch (e->kind) {
     case EP_ARM_OTHER:
     case EP_ARM_ADD_BASE:
@@ -397,7 +423,7 @@ static int grow(struct prologue *prologue, const struct ep_cfi_row *row, const s
         return rules->state[EP_CFI_REG_RA] == EP_CFI_SAVED ? 0 : -ENOENT;
     default:
         prologue->parted |= e->kind == EP_ARM_BRANCH && prologue->depth == 0;
-        return -ENOENT;
+        return prologue->done && !prologue->parted ? pass(prologue, row, e) : -ENOENT;
     }
 }
 
@@ -415,7 +441,7 @@ int ep_arm_prologue(const struct ep_cfi_row *row, uintptr_t pc, bool thumb, stru
     }
     rules->cfa = EP_CFI_SP;
     rules->cfa_offset = prologue.depth;
-    if (error == 0 && at == pc && !is_complete(&prologue, row) && prologue.depth >= 0)
+    if (error == 0 && at == pc && !is_complete(&prologue, row) && prologue.depth >= 0 && !prologue.ending)
         return 0;
     return prologue.parted ? -EINVAL : -ENOENT;
 }

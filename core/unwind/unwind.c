@@ -68,18 +68,10 @@ static bool stack_extend(struct ep_walk *walk, uintptr_t to)
     return walk->end != before;
 }
 
-static bool load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
-{
-    if (at < walk->frame.sp || at >= walk->end || walk->end - at < WORD || at % WORD)
-        return false;
-    memcpy(word, (const void *)(at + walk->registers->moved), WORD);
-    return true;
-}
-
 /* A slot below sp was popped already: in epilogues tables go on naming it, and the register is the caller's again. */
 static bool saved(const struct ep_walk *walk, unsigned slot, uintptr_t at, uintptr_t *value)
 {
-    return slot == 0 || at < walk->frame.sp || load(walk, at, value);
+    return slot == 0 || at < walk->frame.sp || ep_walk_load(walk, at, value);
 }
 
 static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
@@ -87,8 +79,12 @@ static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *c
     uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
 
     switch (rule.kind) {
-    case EP_RULE_SP:
     case EP_RULE_LINK:
+        *cfa = offset + (rule.ra_extra == EP_LINK_FP     ? walk->frame.fp
+                         : rule.ra_extra == EP_LINK_BASE ? walk->frame.base
+                                                         : walk->frame.sp);
+        return true;
+    case EP_RULE_SP:
     case EP_RULE_APART:
     case EP_RULE_RECORD:
         *cfa = walk->frame.sp + offset;
@@ -105,7 +101,7 @@ static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *c
         *cfa = walk->frame.base + offset;
         return true;
     case EP_RULE_FP_LOAD:
-        return load(walk, walk->frame.fp + offset, cfa);
+        return ep_walk_load(walk, walk->frame.fp + offset, cfa);
     default:
         return false;
     }
@@ -121,9 +117,13 @@ static bool by_slots(const struct ep_walk *walk, struct ep_rule rule, struct ep_
         return false;
     if (rule.kind == EP_RULE_LINK)
         caller->pc = walk->frame.lr;
+    else if (rule.kind == EP_RULE_APART && rule.ra_extra)
+        return ep_walk_load(walk, walk->frame.sp + (rule.base_slot - 1u) * WORD, &caller->pc) &&
+               saved(walk, rule.fp_slot, walk->frame.sp + (rule.fp_slot - 1u) * WORD, &caller->fp);
     else if (rule.kind == EP_RULE_APART)
-        return load(walk, cfa - rule.base_slot * WORD, &caller->pc) && saved(walk, rule.fp_slot, fp_at, &caller->fp);
-    else if (!load(walk, cfa - (1u + rule.ra_extra) * WORD, &caller->pc))
+        return ep_walk_load(walk, cfa - rule.base_slot * WORD, &caller->pc) &&
+               saved(walk, rule.fp_slot, fp_at, &caller->fp);
+    else if (!ep_walk_load(walk, cfa - (1u + rule.ra_extra) * WORD, &caller->pc))
         return false;
     return saved(walk, rule.fp_slot, fp_at, &caller->fp) &&
            saved(walk, rule.base_slot, cfa - rule.base_slot * WORD, &caller->base);
@@ -132,7 +132,7 @@ static bool by_slots(const struct ep_walk *walk, struct ep_rule rule, struct ep_
 /* By a record of two words, caller's fp and return address. */
 static bool by_record(const struct ep_walk *walk, uintptr_t record, struct ep_frame *caller)
 {
-    return load(walk, record, &caller->fp) && load(walk, record + WORD, &caller->pc);
+    return ep_walk_load(walk, record, &caller->fp) && ep_walk_load(walk, record + WORD, &caller->pc);
 }
 
 static bool needs_sp(struct ep_rule rule)
@@ -150,8 +150,7 @@ static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
     return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
 }
 
-/* To the caller; false when there is no way. */
-static bool step(struct ep_walk *walk, struct ep_rule rule)
+bool ep_walk_step(struct ep_walk *walk, struct ep_rule rule)
 {
     if (walk->sp_lost && needs_sp(rule))
         rule = (struct ep_rule){.kind = EP_RULE_CHAIN};
@@ -195,9 +194,18 @@ static bool is_described(const struct ep_walk *walk, uintptr_t pc)
     return !ep_is_guess(rule) && rule.kind != EP_RULE_STOP && rule.kind != EP_RULE_LINK;
 }
 
+static bool guess_caller(struct ep_walk *walk, struct ep_frame caller)
+{
+    walk->frame = caller;
+    walk->exact = false;
+    walk->guessed = true;
+    walk->sp_lost = EP_RULE_PLAIN == EP_RULE_CHAIN;
+    return true;
+}
+
 /* From code of no known module, which may be generated: along frame pointers to the nearest caller with a table. Where
  * frame records lie in the middle of frames, its sp stays unknown. */
-static bool step_generated(struct ep_walk *walk)
+static bool step_by_records(struct ep_walk *walk)
 {
     uintptr_t record = walk->frame.fp;
     struct ep_frame caller = {0};
@@ -209,11 +217,7 @@ static bool step_generated(struct ep_walk *walk)
         caller.pc = ep_code_address(caller.pc);
         if (is_described(walk, caller.pc)) {
             caller.sp = record + RECORD_WORDS * WORD;
-            walk->frame = caller;
-            walk->exact = false;
-            walk->guessed = true;
-            walk->sp_lost = EP_RULE_PLAIN == EP_RULE_CHAIN;
-            return true;
+            return guess_caller(walk, caller);
         }
         if (caller.fp <= record)
             return false;
@@ -222,18 +226,44 @@ static bool step_generated(struct ep_walk *walk)
     return false;
 }
 
-/* To a frame that was interrupted: its registers are all in memory. */
+static bool step_generated(struct ep_walk *walk)
+{
+    struct ep_frame caller;
+
+    if (step_by_records(walk))
+        return true;
+    if (!EP_HAS_SEARCH || walk->sp_lost)
+        return false;
+    (void)stack_extend(walk, walk->frame.sp + EP_SEARCH_BYTES);
+    return ep_search_caller(walk, &caller) && guess_caller(walk, caller);
+}
+
+/* From .NET's function for hardware faults before it has written its record: the registers are still the fault's. */
+static bool fault_begun(struct ep_walk *walk, uintptr_t cfa)
+{
+    walk->frame.pc = ep_lr_of(walk->frame.argument);
+    walk->frame.sp = cfa;
+    if (walk->frame.lr == walk->frame.pc) /* 32-bit ARM's function puts the address there */
+        walk->frame.lr = 0;
+    return walk->exact;
+}
+
+/* To a frame that was interrupted. */
 static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
 {
-    uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
+    const uintptr_t cfa = (rule.fp_slot ? walk->frame.fp : walk->frame.sp) + (uintptr_t)rule.cfa * WORD;
+    const uintptr_t moved = walk->registers->moved;
+    bool found;
 
     if (!walk->exact)
         walk->frame.lr = 0; /* an inner frame's */
-    walk->frame.sp += walk->registers->moved;
-    bool found = rule.kind == EP_RULE_SIGNAL
-                     ? ep_signal_frame(&walk->frame, walk->end + walk->registers->moved)
-                     : ep_fault_frame(&walk->frame, cfa + walk->registers->moved, walk->end + walk->registers->moved);
-
+    if (rule.kind == EP_RULE_FAULT && rule.base_slot) {
+        found = fault_begun(walk, cfa);
+    } else {
+        walk->frame.sp += moved;
+        found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + moved)
+                                            : ep_fault_frame(&walk->frame, cfa + moved, walk->end + moved);
+    }
     walk->exact = true;
     walk->end = 0;
     if (found)
@@ -246,17 +276,36 @@ static bool step_far(struct ep_walk *walk, struct ep_rule rule)
 {
     uintptr_t cfa;
 
-    if (step(walk, rule))
+    if (ep_walk_step(walk, rule))
         return true;
     if (rule.kind == EP_RULE_FP_LOAD)
         (void)stack_extend(walk, walk->frame.fp + (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD) + WORD);
-    return cfa_of(walk, rule, &cfa) && stack_extend(walk, cfa) && step(walk, rule);
+    return cfa_of(walk, rule, &cfa) && stack_extend(walk, cfa) && ep_walk_step(walk, rule);
+}
+
+/* From a frame whose frame pointer and link register nobody knows, because its thread sleeps. */
+static bool step_asleep(struct ep_walk *walk, struct ep_rule rule)
+{
+    struct ep_frame caller;
+
+    if (!(EP_HAS_SEARCH || EP_HAS_RECORDS) || walk->frame.fp != EP_PORT_UNKNOWN || walk->sp_lost)
+        return false;
+    if (EP_HAS_RECORDS)
+        return ep_search_record(walk, &caller) && guess_caller(walk, caller);
+    return (rule.kind == EP_RULE_FP && ep_search_caller(walk, &caller) && guess_caller(walk, caller)) ||
+           (rule.kind == EP_RULE_GUESS && ep_search_record(walk, &caller) && guess_caller(walk, caller));
+}
+
+/* A sleeping thread's caller is in its link register. */
+static bool needs_unknown(const struct ep_walk *walk, struct ep_rule rule)
+{
+    return EP_HAS_RECORDS && rule.kind == EP_RULE_LINK && walk->exact && walk->frame.lr == EP_PORT_UNKNOWN;
 }
 
 static bool leave(struct ep_walk *walk, struct ep_rule rule)
 {
     if (rule.kind != EP_RULE_SIGNAL && rule.kind != EP_RULE_FAULT)
-        return step_far(walk, rule);
+        return (!needs_unknown(walk, rule) && step_far(walk, rule)) || step_asleep(walk, rule);
     (void)stack_extend(walk, walk->frame.sp + SIGNAL_MOST);
     return step_interrupted(walk, rule);
 }
@@ -369,6 +418,13 @@ static bool is_hijacked(const struct ep_walk *walk)
     return stub && walk->frame.pc == stub && !walk->exact;
 }
 
+/* The frame's address in the stack. A signal handler returns to the first instruction of a function: in front of that
+ * is another one. */
+static uintptr_t shown(const struct ep_walk *walk, struct ep_rule rule, uintptr_t pc)
+{
+    return walk->exact || rule.kind == EP_RULE_SIGNAL ? ep_code_address(walk->frame.pc) : pc;
+}
+
 /* The rest of a walk, one rule a frame. Out of line: most walks end along cached rules, and save no registers for this.
  */
 static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct ep_stack *stack)
@@ -389,7 +445,8 @@ static __attribute__((noinline, hot)) void walk_on(struct ep_walk *walk, struct 
         bool first = begins_coroutine(walk);
         uintptr_t pc = walk->exact || first ? walk->frame.pc : walk->frame.pc - 1;
         struct ep_rule rule = ep_rule_get(walk->unwinder, pc, walk->exact, stack);
-        atomic_store_explicit(&stack->pc[stack->depth++], walk->exact ? ep_code_address(pc) : pc, memory_order_relaxed);
+        pc = shown(walk, rule, pc);
+        atomic_store_explicit(&stack->pc[stack->depth++], pc, memory_order_relaxed);
         if (ep_noreturn_rule)
             rule = ep_noreturn_rule(walk, rule);
         if (first || is_root(walk, rule)) {
@@ -421,6 +478,7 @@ __attribute__((hot)) void ep_unwind(struct ep_unwinder *unwinder, const struct e
     walk.frame.fp = registers->fp;
     walk.frame.lr = registers->lr;
     walk.frame.base = registers->base;
+    walk.frame.argument = registers->argument;
     stack_enter(&walk);
     walk.exact = registers->lr != EP_LR_CALLED;
     walk.guessed = walk.sp_lost = false;

@@ -247,6 +247,23 @@ static int32_t pushed_before(uintptr_t start, uintptr_t pc)
     return depth;
 }
 
+/* The return address and perhaps fp lie so many words below the CFA. In a large frame they are near sp instead. */
+static struct ep_rule apart_rule(int32_t cfa, int32_t ra_slot, int32_t fp_slot)
+{
+    struct ep_rule rule = {.kind = EP_RULE_APART, .cfa = (int16_t)cfa};
+
+    if (ra_slot > UINT8_MAX || fp_slot > UINT8_MAX) {
+        rule.ra_extra = 1;
+        ra_slot = cfa - ra_slot + 1;
+        fp_slot = fp_slot ? cfa - fp_slot + 1 : 0;
+    }
+    if (ra_slot < 1 || ra_slot > UINT8_MAX || fp_slot < 0 || fp_slot > UINT8_MAX)
+        return (struct ep_rule){.kind = EP_RULE_STOP};
+    rule.fp_slot = (uint8_t)fp_slot;
+    rule.base_slot = (uint8_t)ra_slot;
+    return rule;
+}
+
 /* The row of an interrupted frame. */
 static struct ep_rule top_rule(const struct ep_cfi_row *row)
 {
@@ -276,11 +293,9 @@ static struct ep_rule top_rule(const struct ep_cfi_row *row)
     /* Saved apart, or without x29. */
     int32_t ra_slot = (above - ra) / WORD;
     int32_t fp_slot = rules->state[EP_CFI_REG_FP] == EP_CFI_SAVED ? (above - fp) / WORD : 0;
-    if (rules->cfa != EP_CFI_SP || ra_slot < 1 || ra_slot > UINT8_MAX || fp_slot < 0 || fp_slot > UINT8_MAX ||
-        cfa > INT16_MAX)
+    if (rules->cfa != EP_CFI_SP || cfa > INT16_MAX)
         return stop;
-    return (struct ep_rule){
-        .kind = EP_RULE_APART, .fp_slot = (uint8_t)fp_slot, .base_slot = (uint8_t)ra_slot, .cfa = (int16_t)cfa};
+    return apart_rule(cfa, ra_slot, fp_slot);
 }
 
 /* Where x29 points at pc: to the function's own record, since mov x29, sp or add x29, sp, #n, or elsewhere, since a
@@ -379,6 +394,9 @@ static bool is_sigreturn(const struct ep_module *module, uintptr_t pc)
  * mov x3, sp; sub sp, sp, #0x50; stp x3, x1, [sp]. */
 static const uint32_t fault_thrower[] = {0x910003e3, 0xd10143ff, 0xa90007e3};
 
+#define FAULT_PUSHED_AT 8u
+#define FAULT_PUSHED    10 /* words */
+
 static bool is_fault_thrower(const struct ep_cfi_row *row)
 {
     return row->end - row->start > sizeof fault_thrower &&
@@ -391,8 +409,10 @@ static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc)
     const struct ep_rule rule = {
         .kind = EP_RULE_FAULT, .fp_slot = rules->cfa == EP_CFI_FP, .cfa = (int16_t)(rules->cfa_offset / WORD)};
 
-    if (pc - row->start < sizeof fault_thrower || rules->cfa_offset % WORD || rule.cfa < FAULT_WORDS ||
-        rule.cfa > FAULT_FP + UINT8_MAX || (rules->cfa != EP_CFI_SP && rules->cfa != EP_CFI_FP))
+    if (pc - row->start < sizeof fault_thrower)
+        return ep_fault_begun(pc - row->start < FAULT_PUSHED_AT ? 0 : FAULT_PUSHED);
+    if (rules->cfa_offset % WORD || rule.cfa < FAULT_WORDS || rule.cfa > FAULT_FP + UINT8_MAX ||
+        (rules->cfa != EP_CFI_SP && rules->cfa != EP_CFI_FP))
         return (struct ep_rule){.kind = EP_RULE_STOP};
     return rule;
 }
@@ -519,6 +539,7 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
         memcpy(regs, (const void *)(at + x29), sizeof regs);
         if (regs[0] == record[0] && regs[1] == record[1]) { /* arch/arm64/kernel/signal.c: next_frame */
             *frame = (struct ep_frame){.pc = regs[3], .sp = regs[2], .fp = regs[0], .lr = regs[1]};
+            memcpy(&frame->argument, (const void *)(at + x29 - (29 - 1) * WORD), sizeof frame->argument);
             return true;
         }
     }

@@ -31,6 +31,16 @@ static bool slot_of(int32_t offset, uint8_t *slot)
     return offset % WORD == 0 && offset <= 0 && -offset / WORD <= UINT8_MAX;
 }
 
+/* A leaf function, whose return address is still in lr. Without optimization its frame hangs on r7 or r11. */
+static struct ep_rule link_rule(struct ep_rule rule)
+{
+    if (rule.kind == EP_RULE_STOP)
+        return rule;
+    rule.ra_extra = rule.kind == EP_RULE_FP ? EP_LINK_FP : rule.kind == EP_RULE_BASE ? EP_LINK_BASE : EP_LINK_SP;
+    rule.kind = EP_RULE_LINK;
+    return rule;
+}
+
 static struct ep_rule row_rule(const struct ep_cfi_rules *rules)
 {
     static const uint8_t kinds[] = {[EP_CFI_SP] = EP_RULE_SP,
@@ -48,12 +58,8 @@ static struct ep_rule row_rule(const struct ep_cfi_rules *rules)
         return stop;
     if (rules->state[EP_CFI_REG_BASE] == EP_CFI_SAVED && !slot_of(rules->offset[EP_CFI_REG_BASE], &rule.base_slot))
         return stop;
-    if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED) {
-        if (rule.kind != EP_RULE_SP)
-            return stop;
-        rule.kind = EP_RULE_LINK;
-        return rule;
-    }
+    if (rules->state[EP_CFI_REG_RA] != EP_CFI_SAVED)
+        return link_rule(rule);
     if (!slot_of(rules->offset[EP_CFI_REG_RA], &ra) || ra == 0)
         return stop;
     rule.ra_extra = (uint8_t)(ra - 1);
@@ -89,15 +95,15 @@ static bool is_fault_thrower(const struct ep_cfi_row *row)
     return row->end - row->start > sizeof start && memcmp((const void *)row->start, start, sizeof start) == 0;
 }
 
-/* Until its frame is complete it cannot be left. */
 static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc, bool exact)
 {
     const struct ep_rule rule = {.kind = EP_RULE_FAULT, .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
     struct ep_cfi_rules rules;
 
-    if (row->rules.cfa != EP_CFI_SP || rule.cfa < FAULT_WORDS || row->rules.cfa_offset / WORD > INT16_MAX ||
-        (exact && ep_arm_prologue(row, pc, true, &rules) == 0))
+    if (row->rules.cfa != EP_CFI_SP || rule.cfa < FAULT_WORDS || row->rules.cfa_offset / WORD > INT16_MAX)
         return (struct ep_rule){.kind = EP_RULE_STOP};
+    if (exact && ep_arm_prologue(row, pc, true, &rules) == 0)
+        return ep_fault_begun((int16_t)(rules.cfa_offset / WORD));
     return rule;
 }
 
@@ -184,7 +190,8 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
                                .sp = word[13],
                                .fp = word[EP_ARM_FP],
                                .lr = word[14],
-                               .base = word[EP_ARM_BASE]};
+                               .base = word[EP_ARM_BASE],
+                               .argument = word[1]};
     return true;
 }
 

@@ -7,6 +7,8 @@
  */
 #include "core/unwind/rule_word.h"
 
+#include <edgeprof/port.h>
+
 #define WORD         sizeof(uintptr_t)
 #define RECORD_WORDS 2
 /* No offset of a rule is larger: from a stack that keeps this distance to both ends of memory no sum wraps around. */
@@ -69,11 +71,11 @@ static inline void step_to_record(struct registers *at, uintptr_t offset)
     at->sp = record + offset;
 }
 
-/* Nothing but an interrupted frame has its return address in lr. */
+/* Nothing but an interrupted frame has its return address in lr, and a sleeping thread's lr is not known. */
 static inline bool step_by_link(struct registers *at, uintptr_t end, uintptr_t rule, uintptr_t lr)
 {
-    if (ep_rule_kind(rule) != EP_RULE_LINK || ep_rule_has_slots(rule) || ep_rule_cfa(rule) < 0 ||
-        at->sp + offset_of(rule) > end)
+    if (ep_rule_kind(rule) != EP_RULE_LINK || ep_rule_has_slots(rule) || ep_rule_ra_extra(rule) != EP_LINK_SP ||
+        ep_rule_cfa(rule) < 0 || at->sp + offset_of(rule) > end || lr == EP_PORT_UNKNOWN)
         return false;
     at->pc = caller_of(at, lr);
     at->sp += offset_of(rule);

@@ -229,11 +229,22 @@ static bool row_slot(const struct ep_cfi_row *row, unsigned reg, uint8_t *slot)
 
 /* .NET's RhpThrowHwEx: entered from a signal handler as if the faulting instruction had called it, without a return
  * address. It aligns the stack, which its table does not say, and pushes what it knows of the fault. */
+static const uint8_t fault_thrower[] = {0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xf0}; /* mov %rsp,%rax; and $-16,%rsp */
+
 static bool is_fault_thrower(const struct ep_cfi_row *row)
 {
-    static const uint8_t start[] = {0x48, 0x89, 0xe0, 0x48, 0x83, 0xe4, 0xf0}; /* mov %rsp,%rax; and $-16,%rsp */
+    return row->end - row->start > sizeof fault_thrower &&
+           memcmp((const void *)row->start, fault_thrower, sizeof fault_thrower) == 0;
+}
 
-    return row->end - row->start > sizeof start && memcmp((const void *)row->start, start, sizeof start) == 0;
+/* Most samples find its first instruction, where the return from the signal handler leads. Between the alignment and
+ * the last push the fault's sp is in no register that the walk knows. */
+static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc)
+{
+    if (pc - row->start < sizeof fault_thrower)
+        return ep_fault_begun(0);
+    return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
+                            .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
 }
 
 /* A jump to a register's place behind the load of another stack pointer, as .NET's RhpCallCatchFunclet ends: the
@@ -271,12 +282,9 @@ static struct ep_rule table_rule(const struct ep_cfi_row *row)
     return rule;
 }
 
-static struct ep_rule row_rule(const struct ep_cfi_row *row)
+static struct ep_rule row_rule(const struct ep_cfi_row *row, uintptr_t pc)
 {
-    if (row->signal_frame || !is_fault_thrower(row))
-        return table_rule(row);
-    return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
-                            .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+    return row->signal_frame || !is_fault_thrower(row) ? table_rule(row) : fault_rule(row, pc);
 }
 
 static struct ep_rule guess(void)
@@ -322,7 +330,7 @@ static inline __attribute__((always_inline)) struct ep_rule derive(const struct 
     if (tables && exact && !row.signal_frame && has_switched_stack(pc, &row))
         return guess();
     if (tables)
-        return row_rule(&row);
+        return row_rule(&row, pc);
     if (!follow)
         return (struct ep_rule){.kind = EP_RULE_STOP};
     return ep_x86_path(module, exact ? pc : pc + 1, exact, &rule) ? rule : frameless(module, pc, exact);
@@ -340,14 +348,15 @@ struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr
 
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
 {
-    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi rbp(+80) rbx
+    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi(+72) rbp(+80) rbx
      * ... rsp(+120) rip(+128). */
-    const uintptr_t rbp = 40 + 80, rbx = 40 + 88, rsp = 40 + 120, rip = 40 + 128;
+    const uintptr_t rsi = 40 + 72, rbp = 40 + 80, rbx = 40 + 88, rsp = 40 + 120, rip = 40 + 128;
 
     if (end < frame->sp || end - frame->sp < rip + WORD)
         return false;
     struct ep_frame next = {0};
     memcpy(&next.fp, (const void *)(frame->sp + rbp), WORD);
+    memcpy(&next.argument, (const void *)(frame->sp + rsi), WORD);
     memcpy(&next.base, (const void *)(frame->sp + rbx), WORD);
     memcpy(&next.sp, (const void *)(frame->sp + rsp), WORD);
     memcpy(&next.pc, (const void *)(frame->sp + rip), WORD);

@@ -6,6 +6,8 @@
 
 #include "core/unwind/unwind.h"
 
+#include <string.h>
+
 /* Bytes between the end of a stack and its outermost frame, at most. */
 #define EP_ROOT_NEAR 1024u
 
@@ -20,14 +22,16 @@
  *     FP_LOAD  [fp + cfa]  fp = fp_slot ? [fp] : fp                            realigned stacks
  *     GUESS    fp + cfa    a guess: nothing says that fp is a frame pointer    code without a table
  *     RESTART  fp + cfa    a guess: fp is the frame pointer of some caller     behind a gap
- *     LINK     sp + cfa    pc = lr                                             interrupted frames
+ *     LINK     sp + cfa    pc = lr; ra_extra (enum ep_link) names another      interrupted frames
+ *                          register than sp
  *     CHAIN    fp + cfa    fp = [fp], pc = [fp + 1]; fp 0: the root; cfa 0:    frame records
  *                          a guess, and the CFA stays unknown
  *     RECORD   sp + cfa    the same with the record at sp + fp_slot            frame records found from sp
- *     APART    sp + cfa    pc = [CFA - base_slot], base unchanged              return address away from the CFA
+ *     APART    sp + cfa    pc = [CFA - base_slot], base unchanged; ra_extra 1: return address away from the CFA
+ *                          pc = [sp + base_slot - 1], fp = fp_slot ? [sp + fp_slot - 1] : fp
  *     SIGNAL               all registers from the kernel's signal frame at sp
  *     FAULT    sp + cfa    all registers from .NET's record of a hardware fault, which ends at the CFA;
- *                          fp_slot 1: CFA = fp + cfa
+ *                          fp_slot 1: CFA = fp + cfa; base_slot 1: no record yet, pc = argument, others unchanged
  *     ROOT     no caller
  *     STOP     the caller cannot be found
  *     SAVED    no step: base_slot as above; fp_slot 1: not if the return address has been saved
@@ -51,6 +55,9 @@ enum ep_rule_kind {
     EP_RULE_SAVED,
 };
 
+/* The register that the CFA of EP_RULE_LINK is counted from: ra_extra. */
+enum ep_link { EP_LINK_SP, EP_LINK_FP, EP_LINK_BASE };
+
 struct ep_rule {
     uint8_t kind;
     uint8_t fp_slot;   /* caller's fp is at CFA - fp_slot words; 0: fp is unchanged */
@@ -62,6 +69,7 @@ struct ep_rule {
 /* A frame's registers while walking. */
 struct ep_frame {
     uintptr_t pc, sp, fp, lr, base;
+    uintptr_t argument; /* of an interrupted frame, see struct ep_registers */
 };
 
 /* A walk on its way to the root. */
@@ -92,11 +100,46 @@ static inline bool ep_starts_thread(const struct ep_walk *walk)
     return !walk->foreign && walk->registers->stack_root && walk->frame.sp >= walk->registers->stack_root;
 }
 
+/* A stack that nobody announced may be the program's data, between which AddressSanitizer has zones of its own.
+ * Context: signal. */
+static inline __attribute__((no_sanitize("address"))) void ep_foreign_word(uintptr_t at, uintptr_t *word)
+{
+    memcpy(word, (const void *)at, sizeof *word);
+}
+
+/* Reads a word of the stack, of which the walk may read from its frame's sp to its end. False: it is not there.
+ * Context: signal. */
+static inline bool ep_walk_load(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
+{
+    if (at < walk->frame.sp || at >= walk->end || walk->end - at < sizeof *word || at % sizeof *word)
+        return false;
+    if (walk->foreign)
+        ep_foreign_word(at, word);
+    else
+        memcpy(word, (const void *)(at + walk->registers->moved), sizeof *word);
+    return true;
+}
+
 /* Context: signal. */
 static inline bool ep_is_guess(struct ep_rule rule)
 {
     return rule.kind == EP_RULE_GUESS || rule.kind == EP_RULE_RESTART || (rule.kind == EP_RULE_CHAIN && rule.cfa == 0);
 }
+
+/* Goes to the caller. False: there is no way, and the walk stays. Context: signal. */
+bool ep_walk_step(struct ep_walk *walk, struct ep_rule rule);
+
+/* Searches the stack for the caller of the walk's frame, which is generated code or has lost its frame pointer
+ * (search_x86_64.c). EP_HAS_SEARCH says whether the architecture has it. False: there is none within EP_SEARCH_BYTES of
+ * the stack. Context: signal. */
+bool ep_search_caller(const struct ep_walk *walk, struct ep_frame *caller);
+/* The same for a frame in code without a table that keeps frame pointers, and on aarch64 for any frame of a thread that
+ * sleeps (search_aarch64.c). Context: signal. */
+bool ep_search_record(const struct ep_walk *walk, struct ep_frame *caller);
+
+#define EP_SEARCH_BYTES 4096u
+#define EP_HAS_SEARCH   (sizeof(uintptr_t) == 8 && EP_RULE_PLAIN == EP_RULE_SP)
+#define EP_HAS_RECORDS  (EP_RULE_PLAIN == EP_RULE_CHAIN)
 
 enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };
 
@@ -125,5 +168,12 @@ struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr
  * Context: signal. */
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end);
 bool ep_fault_frame(struct ep_frame *frame, uintptr_t cfa, uintptr_t end);
+
+/* The rule where the thread that faulted has only reached .NET's function, and the record is still to be written: the
+ * frame was interrupted, and pushed words are on the stack. */
+static inline struct ep_rule ep_fault_begun(int16_t pushed)
+{
+    return (struct ep_rule){.kind = EP_RULE_FAULT, .base_slot = 1, .cfa = pushed};
+}
 
 #endif

@@ -17,6 +17,7 @@ void ep_linux_context(const void *ucontext, struct ep_registers *registers)
     registers->fp = (uintptr_t)uc->uc_mcontext.regs[29];
     registers->lr = ep_lr_of((uintptr_t)uc->uc_mcontext.regs[30]);
     registers->base = (uintptr_t)uc->uc_mcontext.regs[19];
+    registers->argument = (uintptr_t)uc->uc_mcontext.regs[1];
     registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }

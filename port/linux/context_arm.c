@@ -18,6 +18,7 @@ void ep_linux_context(const void *ucontext, struct ep_registers *registers)
     registers->fp = uc->uc_mcontext.arm_fp;
     registers->lr = ep_lr_of(uc->uc_mcontext.arm_lr);
     registers->base = uc->uc_mcontext.arm_r7;
+    registers->argument = uc->uc_mcontext.arm_r1;
     registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }

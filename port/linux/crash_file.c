@@ -7,21 +7,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_NAME "edgeprof-crash"
 #define ZEROS     4096u
 
-static int file; /* 0: none */
+static struct ep_linux_kept file;
 
 int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
 {
     size_t got = 0;
 
     while (got < size) {
-        ssize_t n = pread(file, (char *)bytes + got, size - got, (off_t)(at + got));
+        ssize_t n = pread(ep_linux_kept(&file), (char *)bytes + got, size - got, (off_t)(at + got));
         if (n < 0 && errno != EINTR)
             return -errno;
         if (n == 0)
@@ -31,20 +30,12 @@ int64_t ep_port_crash_read(uint64_t at, void *bytes, size_t size)
     return (int64_t)got;
 }
 
-/* The kernel would end the process by SIGXFSZ, even for bytes that the file has. */
-static bool is_beyond_limit(uint64_t end)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
-}
-
 int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
 {
-    if (is_beyond_limit(at + size))
+    if (ep_linux_is_beyond_limit(at + size))
         return -EFBIG;
     for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(file, (const char *)bytes + done, size - done, (off_t)(at + done));
+        ssize_t n = pwrite(ep_linux_kept(&file), (const char *)bytes + done, size - done, (off_t)(at + done));
         if (n == 0 || (n < 0 && errno != EINTR))
             return n == 0 ? -ENOSPC : -errno;
         done += n > 0 ? (size_t)n : 0;
@@ -54,7 +45,7 @@ int ep_port_crash_write(uint64_t at, const void *bytes, size_t size)
 
 int ep_port_crash_sync(void)
 {
-    return fdatasync(file) != 0 ? -errno : 0;
+    return fdatasync(ep_linux_kept(&file)) != 0 ? -errno : 0;
 }
 
 /* Fills the file up; what it has stays. 1: it was shorter. */
@@ -63,10 +54,8 @@ static int fill(size_t size)
     static const char zeros[ZEROS];
     struct stat status;
 
-    if (fstat(file, &status) != 0)
+    if (fstat(ep_linux_kept(&file), &status) != 0)
         return -errno;
-    if (!S_ISREG(status.st_mode) || (status.st_uid != geteuid() && status.st_uid != 0))
-        return -EPERM;
     for (size_t at = (size_t)status.st_size; at < size;) {
         size_t part = size - at < sizeof zeros ? size - at : sizeof zeros;
         int error = ep_port_crash_write(at, zeros, part);
@@ -76,7 +65,7 @@ static int fill(size_t size)
     }
     if ((size_t)status.st_size >= size)
         return 0;
-    return fsync(file) != 0 ? -errno : 1;
+    return fsync(ep_linux_kept(&file)) != 0 ? -errno : 1;
 }
 
 /* The lock is of the process: a forked child does not inherit it. */
@@ -84,12 +73,16 @@ static int file_open(int directory, size_t size)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
-    file = openat(directory, FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (file < 0) {
-        file = 0;
+    const int fd = openat(directory, FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0)
         return -errno;
+    int error = ep_linux_file_check(fd);
+    error = error ? error : ep_linux_keep(&file, fd);
+    if (error) {
+        (void)close(fd);
+        return error;
     }
-    if (fcntl(file, F_SETLK, &whole) != 0)
+    if (fcntl(ep_linux_kept(&file), F_SETLK, &whole) != 0)
         return errno == EACCES || errno == EAGAIN ? -EBUSY : -errno;
     int filled = fill(size);
     return filled > 0 && fsync(directory) != 0 ? -errno : filled < 0 ? filled : 0;
@@ -97,13 +90,10 @@ static int file_open(int directory, size_t size)
 
 int ep_port_crash_open(const char *dir, size_t size)
 {
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST && errno != EROFS)
-        return -errno;
-    int directory = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int directory = ep_linux_folder_open(dir, true);
     if (directory < 0)
-        return -errno;
-    int error = ep_linux_dir_check(directory);
-    error = error ? error : file_open(directory, size);
+        return directory;
+    const int error = file_open(directory, size);
     (void)close(directory);
     if (error)
         ep_port_crash_close();
@@ -112,7 +102,5 @@ int ep_port_crash_open(const char *dir, size_t size)
 
 void ep_port_crash_close(void)
 {
-    if (file > 0)
-        (void)close(file);
-    file = 0;
+    ep_linux_kept_close(&file);
 }

@@ -12,6 +12,9 @@
 
 #include <edgeprof/port_calls.h>
 
+/* Copies a text, cut to size - 1 bytes. Context: any thread. */
+void ep_linux_text_copy(char *to, size_t size, const char *from);
+
 /* The bounds of a thread's stack. */
 struct ep_linux_bounds {
     uintptr_t start, end;
@@ -102,8 +105,8 @@ struct ep_linux_watched {
     atomic_uint used;
 };
 
-/* Starts accounting. memory: EP_MAX_THREADS zeroed entries. Context: init. */
-void ep_linux_uncovered_begin(struct ep_linux_watched *memory);
+/* Starts accounting. memory: zeroed entries. Context: init. */
+void ep_linux_uncovered_begin(struct ep_linux_watched *memory, unsigned count);
 
 /* Reports a thread without a timer; counts its reason once. used_ns: its CPU time, 0 at its start. error: the error
  * of ep_linux_arm(); -EXFULL: the table is full; 0: it blocks edgeprof's signal. Returns the CPU time since the last
@@ -139,9 +142,31 @@ extern const uint32_t ep_linux_rseq_signature __attribute__((visibility("hidden"
 /* CPU time of edgeprof's own threads. Context: any thread. */
 uint64_t ep_linux_own_ns(void);
 
-/* 0: only this user and root can have made the directory, and not everybody can replace what is in it; -EPERM or the
- * system's error. Context: init, deliver. */
-int ep_linux_dir_check(int fd);
+/* Opens a folder that only this user and root can replace, with all folders before it. make: creates the last one if it
+ * is missing. Returns a descriptor; -EPERM: another user can replace it; or the system's error. Context: init, deliver.
+ */
+int ep_linux_folder_open(const char *path, bool make);
+/* Returns true if RLIMIT_FSIZE forbids a file of that size: the kernel would end the process by SIGXFSZ, even for bytes
+ * that the file has. Context: signal. */
+bool ep_linux_is_beyond_limit(uint64_t end);
+/* Returns 0 if the open file is a regular one of this user or root with a single name; -EPERM or the system's error.
+ * Context: init, deliver. */
+int ep_linux_file_check(int fd);
+
+/* A descriptor that stays open between calls. Zeroed memory is none. */
+struct ep_linux_kept {
+    int fd_plus_1;
+    uint64_t device, inode;
+};
+
+/* Notes which file fd is, and moves it to a number that programs do not count on, where there is one; locks of records
+ * are lost by that. Returns 0; on an error the negative errno value, and fd is the caller's. Context: init, deliver. */
+int ep_linux_keep(struct ep_linux_kept *kept, int fd);
+/* Returns the descriptor, or -1 if the program has closed it, whatever has its number now. Context: signal, any thread.
+ */
+int ep_linux_kept(const struct ep_linux_kept *kept);
+/* Closes it if it is still that file. Context: any thread. */
+void ep_linux_kept_close(struct ep_linux_kept *kept);
 
 /* ---- the scan ---- */
 

@@ -22,6 +22,6 @@ $(SO_LIB): $(SO_OBJ) $(SO_THIRD)
 
 $(PRELOAD_OBJ) $(MEMORY_OBJ): $(SO_DIR)/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) $(call so_harden,$<) -MMD -MP -c $< -o $@
+	$(CC) $(EP_CPPFLAGS) $(EP_CFLAGS) $(SO_MODULES) $(call so_harden,$<) -MMD -MP -c $< -o $@
 
 -include $(PRELOAD_OBJ:.o=.d) $(MEMORY_OBJ:.o=.d) $(SO_OBJ:.o=.d) $(SO_THIRD:.o=.d)

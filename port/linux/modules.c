@@ -29,8 +29,11 @@
 /* Defined in .NET's NativeAOT runtime only. */
 extern char RhpGcProbeHijack[] __attribute__((weak, visibility("hidden")));
 
-#define PATH_MOST 1024
-#define DATA_MOST (64u << 20) /* saves linear addresses: a program may have large tables */
+#define PATH_MOST    1024
+#define HEADERS_MOST 4096 /* of a file, with the notes behind them */
+#define ID_LEAST     4    /* bytes of a build id */
+#define ID_MOST      64
+#define DATA_MOST    (64u << 20) /* saves linear addresses: a program may have large tables */
 
 static char program_path[256];
 
@@ -79,6 +82,49 @@ static void tables_find(const struct image *image, struct ep_module_info *info)
     info->image_end = info->image_start + around->p_memsz;
 }
 
+/* The note at `at`: how many bytes it has with its padding; 0: no note that ends at `end`. */
+static size_t note_size(const uint8_t *at, const uint8_t *end, ElfW(Nhdr) * note)
+{
+    size_t left = (size_t)(end - at);
+    if (left < sizeof *note)
+        return 0;
+    memcpy(note, at, sizeof *note);
+    left -= sizeof *note;
+    if (note->n_namesz > left || note->n_descsz > left) /* the sums below would be too large for 32 bits */
+        return 0;
+    size_t name = (note->n_namesz + 3u) & ~(size_t)3, size = (note->n_descsz + 3u) & ~(size_t)3;
+    return left < name + size ? 0 : sizeof *note + name + size;
+}
+
+static bool build_id_take(const uint8_t *at, const ElfW(Nhdr) * note, struct ep_module_info *info)
+{
+    const uint8_t *text = at + sizeof *note;
+
+    if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 || memcmp(text, "GNU", 4) != 0)
+        return false;
+    info->build_id = text + 4;
+    info->build_id_size = note->n_descsz;
+    return true;
+}
+
+/* Some linkers make a note that no segment of notes covers, near the file's headers. */
+static void build_id_search(const struct image *image, struct ep_module_info *info)
+{
+    for (unsigned i = 0; i < image->count; i++) {
+        const ElfW(Phdr) *header = &image->headers[i];
+        if (header->p_type != PT_LOAD || header->p_offset != 0 || !(header->p_flags & PF_R))
+            continue;
+        const uint8_t *at = (const uint8_t *)(image->bias + header->p_vaddr);
+        const uint8_t *end = at + (header->p_filesz < HEADERS_MOST ? header->p_filesz : HEADERS_MOST);
+        for (; (size_t)(end - at) >= sizeof(ElfW(Nhdr)); at += 4) {
+            ElfW(Nhdr) note;
+            if (note_size(at, end, &note) > 0 && note.n_descsz >= ID_LEAST && note.n_descsz <= ID_MOST &&
+                build_id_take(at, &note, info))
+                return;
+        }
+    }
+}
+
 static void build_id_find(const struct image *image, struct ep_module_info *info)
 {
     for (unsigned i = 0; i < image->count; i++) {
@@ -86,21 +132,15 @@ static void build_id_find(const struct image *image, struct ep_module_info *info
         if (header->p_type != PT_NOTE || !readable_find(image, image->bias + header->p_vaddr))
             continue;
         const uint8_t *at = (const uint8_t *)(image->bias + header->p_vaddr), *end = at + header->p_memsz;
-        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
-            ElfW(Nhdr) note;
-            memcpy(&note, at, sizeof note);
-            size_t name = (note.n_namesz + 3u) & ~(size_t)3, size = (note.n_descsz + 3u) & ~(size_t)3;
-            if ((size_t)(end - at) < sizeof note + name + size)
-                break;
-            const uint8_t *text = at + sizeof note;
-            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(text, "GNU", 4) == 0) {
-                info->build_id = text + name;
-                info->build_id_size = note.n_descsz;
+        ElfW(Nhdr) note;
+        size_t size;
+        while ((size = note_size(at, end, &note)) > 0) {
+            if (build_id_take(at, &note, info))
                 return;
-            }
-            at += sizeof note + name + size;
+            at += size;
         }
     }
+    build_id_search(image, info);
 }
 
 /* musl names the program like a library: by its path, or "/proc/self/exe" if it is static. */

@@ -25,7 +25,7 @@ void ep_linux_on_signal(int signal, siginfo_t *info, void *ucontext);
  * -EBUSY: none is free. Context: init. */
 int ep_linux_signals_take(void);
 
-/* The value of a timer's signal: the slot (EP_MAX_THREADS: none) and the low 8 bits of its generation. A random salt
+/* The value of a timer's signal: the slot (EP_THREADS_MOST: none) and the low 8 bits of its generation. A random salt
  * distinguishes it from other senders' values. Context: signal. */
 uintptr_t ep_linux_tick_value(uint32_t slot, uint32_t generation);
 
@@ -39,7 +39,7 @@ static inline bool ep_linux_tick_of(const siginfo_t *info, uint32_t *owner)
     uintptr_t value = (uintptr_t)info->si_value.sival_ptr - ep_linux_tick_salt;
 
     *owner = (uint32_t)value;
-    return info->si_code == SI_TIMER && value < (EP_MAX_THREADS + 1u) << 8;
+    return info->si_code == SI_TIMER && value < (EP_THREADS_MOST + 1u) << 8;
 }
 
 /* Handles a signal with one of our numbers that is not a tick, as the program wants it. edgeprof's signal path ends

@@ -83,6 +83,13 @@ void ep_linux_thread_ends_own(enum ep_role role)
     atomic_store(&own_tid[role], 0);
 }
 
+bool ep_linux_role_is_alive(enum ep_role role)
+{
+    const uint32_t tid = atomic_load(&own_tid[role]);
+
+    return tid != 0 && syscall(SYS_tgkill, getpid(), tid, 0) == 0;
+}
+
 bool ep_linux_here_is(enum ep_role role)
 {
     return atomic_load(&own_tid[role]) == (uint32_t)syscall(SYS_gettid);
@@ -285,14 +292,18 @@ int ep_port_thread_resume(enum ep_role role)
         atomic_store(&own[role].state, PARKED);
         return -EAGAIN;
     }
+    uint32_t last = atomic_load(&own_tid[role]);
     uint64_t before = ep_linux_mask_raw(SIG_SETMASK, UINT64_MAX);
     long tid = ep_linux_clone(flags, own[role].stack, own[role].tid_at, own[role].tls, resume_parked, role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
     errno = kept;
-    if (tid > 0)
-        return 0;
-    atomic_store(&own[role].state, PARKED);
-    return (int)tid;
+    if (tid <= 0) {
+        atomic_store(&own[role].state, PARKED);
+        return (int)tid;
+    }
+    /* It may wait long for a processor. Until it says itself that it is edgeprof's, a crash record would show it. */
+    (void)atomic_compare_exchange_strong(&own_tid[role], &last, (uint32_t)tid);
+    return 0;
 }
 
 int ep_linux_start_park(void *stack, size_t size, void (*fn)(void))

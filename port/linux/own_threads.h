@@ -16,6 +16,8 @@
 
 /* Returns true on edgeprof's thread of that role. Context: any thread. */
 bool ep_linux_here_is(enum ep_role role);
+/* True if this role's thread runs. Context: any thread. */
+bool ep_linux_role_is_alive(enum ep_role role);
 
 /* The calling thread of that role is no longer edgeprof's. Context: any thread. */
 void ep_linux_thread_ends_own(enum ep_role role);

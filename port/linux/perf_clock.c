@@ -33,7 +33,7 @@
 #define DESCRIPTORS_LEAST 512u
 #define DESCRIPTORS_FROM  512u
 /* Free entries in the queue of signals, below which no event is opened; each thread needs one or two. */
-#define QUEUE_LEAST (4u * EP_MAX_THREADS)
+#define QUEUE_LEAST (4u * EP_THREADS)
 /* A first expiry below this part of the period would interrupt a thread that begins in the kernel very often. */
 #define FIRST_PART 32u
 /* The line with the queue is behind the user's groups. */

@@ -2,15 +2,17 @@
  * The profiler as a shared object for LD_PRELOAD, for programs built without edgeprof. It starts before main() if
  * EDGEPROF_ENDPOINT or EDGEPROF_PULL is set, and stops when the program exits.
  *
- * A killed program loses its last interval, or its first seconds while threads are parked. Forked children without
- * exec profile themselves (preload_fork.c). Other children inherit the environment and are profiled too; EDGEPROF_ONLY
- * and EDGEPROF_SKIP choose among them (preload_choice.c). Invalid settings give one line on standard error, and the
- * program runs unprofiled.
+ * A killed program loses its last interval, or its first seconds while threads are parked, unless EDGEPROF_OUTLIVE
+ * names a folder for its memory, as `edgeprof run` does (preload_outlive.c). Forked children without exec profile
+ * themselves (preload_fork.c). Other children inherit the environment and are profiled too; EDGEPROF_ONLY and
+ * EDGEPROF_SKIP choose among them (preload_choice.c). Invalid settings give one line on standard error, and the program
+ * runs unprofiled.
  */
 #include "filter.h"
 #include "linux.h"
 #include "preload.h"
 #include "preload_lines.h"
+#include "preload_outlive.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +26,12 @@
 
 #define PULL_REFUSED "its token would cross the network unencrypted; put TLS in front, or set EDGEPROF_PULL_INSECURE=1"
 
-static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
+/* Programs have as many threads as they like. A page that is not needed costs nothing, unless it is shared with
+ * `edgeprof run` (preload_outlive.c). */
+#define MEMORY EP_MEMORY_FOR_THREADS(1536)
+
+static _Alignas(EP_OUTLIVE_PAGE) uint8_t memory[EP_OUTLIVE_ROOM(MEMORY)];
+static uint8_t tls_memory[EP_TLS_MEMORY], pull_memory[EP_PULL_MEMORY_DEFAULT];
 static uint64_t spool_memory[EP_SPOOL_MEMORY / 8];
 static pid_t started; /* the profiled process */
 
@@ -50,10 +57,6 @@ static int start_secure(const struct ep_config *config)
 /* Medium and high have the kinds already. */
 static void add_more(struct ep_config *config)
 {
-    if (ep_preload_more.memory) {
-        config->memory = ep_preload_more.memory;
-        config->memory_size = ep_preload_more.memory_size;
-    }
     if (ep_preload_more.kinds && !config->kinds && config->level <= EP_LEVEL_LOW)
         config->kinds = EP_KIND_BIT(EP_KIND_CPU) | ep_preload_more.kinds;
 }
@@ -63,11 +66,9 @@ static void add_more(struct ep_config *config)
 BOUND(calls_start, "__start_ep_calls");
 BOUND(calls_end, "__stop_ep_calls");
 
-static void own_text_tell(void)
+struct ep_own_text ep_preload_own_text(void)
 {
-    const struct ep_own_text text = {(uintptr_t)own_text_tell, (uintptr_t)calls_start, (uintptr_t)calls_end};
-
-    ep_own_text_is(&text);
+    return (struct ep_own_text){(uintptr_t)ep_preload_own_text, (uintptr_t)calls_start, (uintptr_t)calls_end};
 }
 
 /* The profiler runs without if that fails. -EBUSY is not reported: in a child the parent has the file. */
@@ -131,12 +132,24 @@ static bool is_filtered(void)
     return true;
 }
 
+/* Returns 1, or the error. */
+static int pprof_begin(struct ep_config *config)
+{
+    const int wanted = ep_pprof_from_env(config), error = wanted > 0 ? ep_pprof_start() : wanted;
+
+    return error ? error : 1;
+}
+
 __attribute__((constructor)) static void preload_begin(void)
 {
-    struct ep_config config = {.memory = memory, .memory_size = sizeof memory};
+    struct ep_config config = {.memory = memory, .memory_size = MEMORY};
     struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
-    int wanted = ep_config_from_env(&config);
+    const struct ep_own_text own_text = ep_preload_own_text();
 
+    ep_preload_outlived();
+    int wanted = ep_config_from_env(&config);
+    if (wanted > 0)
+        wanted = pprof_begin(&config);
     if (wanted == 0 || is_filtered() || !ep_preload_chosen())
         return;
     if (ep_preload_end_begins() < 0) {
@@ -145,7 +158,7 @@ __attribute__((constructor)) static void preload_begin(void)
     }
     ep_preload_find_all();
     ep_linux_here_set_own(true);
-    own_text_tell();
+    ep_own_text_is(&own_text);
     add_more(&config);
     if (!ep_preload_sanitized())
         config.flags |= EP_LAZY_THREADS;
@@ -161,10 +174,12 @@ __attribute__((constructor)) static void preload_begin(void)
         ep_preload_context(&config);
     }
     ep_notice_to(ep_preload_say_line);
+    error = error ? error : ep_preload_outlive(&config, !(config.flags & EP_LAZY_THREADS));
+    error = error ? error : ep_waits_watch_start();
     error = error ? error : ep_start(&config);
     started = error ? 0 : getpid();
     if (started) {
-        ep_preload_alone_follow(&config);
+        ep_preload_alone_begin();
         ep_preload_fork_follow(&config);
         ep_preload_endpoints();
     }
@@ -225,25 +240,23 @@ __attribute__((destructor)) static void preload_end(void)
 
 /* A program that ends without exit() would lose its last interval, which may be all it has. A child of vfork() gets
  * here too, in its parent's memory. */
-static void exit_early(int status, const char *name)
+static void exit_early(void)
 {
-    void (*next)(int) __attribute__((noreturn));
-    void *symbol = dlsym(RTLD_NEXT, name);
-
     if (!ep_preload_is_out() && (ep_preload_fork_started() || (started && getpid() == started)))
         preload_end();
-    memcpy(&next, &symbol, sizeof next);
-    next(status);
 }
 
-__attribute__((visibility("default"), noreturn)) void _exit(int status)
-{
-    exit_early(status, "_exit");
-    __builtin_unreachable();
-}
+/* Looked up at start, since another thread may hold the loader's lock for ever. */
+/* clang-format off */
+#define EXIT_EARLY(name) \
+    NEXT(void, name, (int)) \
+    __attribute__((visibility("default"), noreturn)) void name(int status) \
+    { \
+        exit_early(); \
+        next_##name()(status); \
+        __builtin_unreachable(); \
+    }
+/* clang-format on */
 
-__attribute__((visibility("default"), noreturn)) void _Exit(int status)
-{
-    exit_early(status, "_Exit");
-    __builtin_unreachable();
-}
+EXIT_EARLY(_exit)
+EXIT_EARLY(_Exit)

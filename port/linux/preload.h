@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <edgeprof/hooks.h>
+
 /* True if EDGEPROF_ONLY and EDGEPROF_SKIP choose this process. Decided once, so later changes of the environment
  * have no effect. In other processes no thread, timer or handler is created, and every interposed function calls the
  * C library directly. Context: any thread. */
@@ -29,11 +31,12 @@ bool ep_preload_valgrind(void);
 /* What a preload library with more hooks brings (preload_memory.c); all zero: nothing. Written before preload.c's
  * constructor runs. */
 struct ep_preload_more {
-    uint32_t kinds;  /* also at level low, unless EDGEPROF_KINDS is set */
-    uint8_t *memory; /* instead of a block of EP_MEMORY_DEFAULT bytes */
-    uint32_t memory_size;
+    uint32_t kinds; /* also at level low, unless EDGEPROF_KINDS is set */
 };
 extern struct ep_preload_more ep_preload_more;
+
+/* The preload library's code, for ep_own_text_is(). Context: any thread. */
+struct ep_own_text ep_preload_own_text(void);
 
 /* ---- the end (preload_end.c) ---- */
 
@@ -74,8 +77,8 @@ void ep_preload_fork_end(void);
 
 /* ---- calls that need a process with one thread (preload_alone.c) ---- */
 
-/* From here on such a call of this process works. The strings of the configuration must stay. Context: init. */
-void ep_preload_alone_follow(const struct ep_config *config);
+/* From here on such a call stops and starts the endpoints too. Context: init. */
+void ep_preload_alone_begin(void);
 
 /* Starts the control and the pull endpoint, if the environment wants them. Context: init. */
 void ep_preload_endpoints(void);

@@ -13,6 +13,7 @@
 #include "filter.h"
 #include "own_threads.h"
 #include "preload.h"
+#include "preload_outlive.h"
 #include "thread_start.h"
 
 #include <errno.h>
@@ -76,6 +77,7 @@ static void start_in_child(void)
                         (int)getpid());
     config.tags = size < (int)sizeof tags ? tags : kept.tags;
     ep_preload_context_again(&config);
+    ep_preload_outlive_forked(&config);
     int error = ep_start(&config);
     atomic_store(&child_state, error ? FAILED : RUNS);
 }
@@ -135,9 +137,6 @@ void ep_preload_fork_follow(const struct ep_config *config)
     kept.flags = (config->flags & ~(uint32_t)EP_LAZY_THREADS) | EP_SINCE_FORK;
     if (!keep(&kept.service) || !keep(&kept.tags) || !keep(&kept.endpoint) || !keep(&kept.headers))
         return;
-    struct ep_config same = kept; /* strings that the program cannot overwrite */
-    same.flags = config->flags;
-    ep_preload_alone_follow(&same);
     atomic_store(&following, pthread_atfork(NULL, NULL, forked) == 0);
 }
 

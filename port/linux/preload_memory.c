@@ -4,14 +4,9 @@
 #include <edgeprof/edgeprof.h>
 #include "preload.h"
 
-/* Before preload.c's constructor starts the profiler. Stacks of allocations are more than those of CPU samples, and the
- * live heap's must stay in the tree. */
+/* Before preload.c's constructor starts the profiler. */
 __attribute__((constructor(101))) static void memory_begin(void)
 {
-    static uint8_t memory[4 * EP_MEMORY_DEFAULT];
-
     if (ep_preload_chosen())
-        ep_preload_more = (struct ep_preload_more){.kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE),
-                                                   .memory = memory,
-                                                   .memory_size = sizeof memory};
+        ep_preload_more = (struct ep_preload_more){.kinds = EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_LIVE)};
 }

@@ -4,7 +4,7 @@
  *
  * The real functions are looked up before main(), because handlers must not call dlsym().
  */
-#include "preload.h"
+#include "preload_waits.h"
 #include "signal_calls.h"
 
 #ifdef __arm__
@@ -81,9 +81,20 @@ FUNCTION(int, sigrelse, (int signal))
     return ep_linux_sighow(next_sigrelse(), next_sigprocmask(), SIG_UNBLOCK, signal);
 }
 
+/* Returns what a call does that waits for a signal. */
+#define WAIT_FOR(call)                                                                                                 \
+    {                                                                                                                  \
+        if (!is_wanted(WAITS))                                                                                         \
+            return call;                                                                                               \
+        wait_begin(EP_WAIT_OTHER);                                                                                     \
+        int value = call;                                                                                              \
+        ep_wait_end();                                                                                                 \
+        return value;                                                                                                  \
+    }
+
 FUNCTION(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *timeout))
 {
-    return ep_linux_wait(next_sigtimedwait(), set, info, timeout);
+    WAIT_FOR(ep_linux_wait(next_sigtimedwait(), set, info, timeout))
 }
 
 #ifdef __arm__
@@ -93,21 +104,21 @@ FUNCTION(int, __sigtimedwait64, (const sigset_t *set, siginfo_t *info, const str
     struct timespec brief;
 
     if (!timeout)
-        return ep_linux_wait(next_sigtimedwait(), set, info, NULL);
+        WAIT_FOR(ep_linux_wait(next_sigtimedwait(), set, info, NULL))
     brief.tv_sec = timeout->seconds > INT32_MAX ? INT32_MAX : timeout->seconds < -1 ? -1 : (time_t)timeout->seconds;
     brief.tv_nsec = timeout->ns;
-    return ep_linux_wait(next_sigtimedwait(), set, info, &brief);
+    WAIT_FOR(ep_linux_wait(next_sigtimedwait(), set, info, &brief))
 }
 #endif
 
 FUNCTION(int, sigwaitinfo, (const sigset_t *set, siginfo_t *info))
 {
-    return ep_linux_wait(next_sigtimedwait(), set, info, NULL);
+    WAIT_FOR(ep_linux_wait(next_sigtimedwait(), set, info, NULL))
 }
 
 FUNCTION(int, sigwait, (const sigset_t *set, int *signal))
 {
-    return ep_linux_sigwait(next_sigwait(), next_sigtimedwait(), set, signal);
+    WAIT_FOR(ep_linux_sigwait(next_sigwait(), next_sigtimedwait(), set, signal))
 }
 
 FUNCTION(int, signalfd, (int fd, const sigset_t *set, int flags))

@@ -8,7 +8,7 @@
  * is non-blocking is not known: asking takes a system call, and a note could be wrong without a sign, because other
  * processes and the C library's own calls change and close descriptors too. epoll_wait counts as [idle].
  *
- * A thread that is cancelled or leaves by an exception never ends its wait; its next wait replaces it.
+ * A cancellation or an exception of C++ that leaves a wait ends it: ep_preload_unwound().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
         bool waits = is_wanted(WAITS); \
         uint64_t kept = ep_linux_mask_lend(mask); \
         if (waits) \
-            ep_wait_begin(wait); \
+            wait_begin(wait); \
         int value = next passed; \
         if (waits) \
             ep_wait_end(); \
@@ -48,7 +48,7 @@
         int value = next_##try()(lock); \
         if (value != EBUSY) \
             return value; \
-        ep_wait_begin(EP_WAIT_LOCK); \
+        wait_begin(EP_WAIT_LOCK); \
         value = next passed; \
         ep_wait_end(); \
         return value; \
@@ -65,7 +65,7 @@
         va_end(list); \
         if (!is_wanted(WAITS)) \
             return next(__VA_ARGS__, mode); \
-        ep_wait_begin(EP_WAIT_DISK); \
+        wait_begin(EP_WAIT_DISK); \
         int value = next(__VA_ARGS__, mode); \
         ep_wait_end(); \
         return value; \
@@ -187,3 +187,15 @@ WAITING_IF(!(flags & MSG_DONTWAIT), ssize_t, __sendmsg64, EP_WAIT_NETWORK, (int 
 WAITING_IF(!(flags & MSG_DONTWAIT), int, __sendmmsg64, EP_WAIT_NETWORK, (int fd, void *messages, unsigned count, int flags), (fd, messages, count, flags))
 #endif
 /* clang-format on */
+
+_Unwind_Reason_Code ep_preload_unwound(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
+                                       struct _Unwind_Exception *exception, struct _Unwind_Context *context)
+{
+    (void)version;
+    (void)kind;
+    (void)exception;
+    (void)context;
+    if (actions & _UA_CLEANUP_PHASE)
+        ep_wait_leave();
+    return _URC_CONTINUE_UNWIND;
+}

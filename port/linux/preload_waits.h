@@ -9,12 +9,29 @@
 #include "linux.h"
 #include "preload.h"
 
+#include <unwind.h>
+
 #define WAITS EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_WAIT))
 #define LOCKS (WAITS | EP_KIND_BIT_EITHER(EP_KIND_BIT(EP_KIND_LOCK)))
 
 static inline bool is_wanted(unsigned kinds)
 {
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & kinds) != 0 && !ep_linux_here_is_own();
+}
+
+/* Ends the calling thread's wait when an unwinder leaves the function that began it, for a cancellation or an exception
+ * of C++: it is the personality of these functions. They have no tables of 32-bit ARM for it. Context: any thread. */
+_Unwind_Reason_Code ep_preload_unwound(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
+                                       struct _Unwind_Exception *exception, struct _Unwind_Context *context)
+    __attribute__((visibility("hidden")));
+
+/* Begins a wait of the function that it is in. */
+static inline __attribute__((always_inline)) void wait_begin(enum ep_wait wait)
+{
+#ifndef __arm__
+    __asm__ volatile(".cfi_personality 0x1b, ep_preload_unwound"); /* 4 bytes, relative */
+#endif
+    ep_wait_begin(wait);
 }
 
 static inline enum ep_wait wait_on(int fd)
@@ -33,7 +50,7 @@ static inline enum ep_wait wait_on(int fd)
         type_##name *next = next_##name(); \
         if (!(can_wait) || !is_wanted(WAITS)) \
             return next passed; \
-        ep_wait_begin(wait); \
+        wait_begin(wait); \
         result value = next passed; \
         ep_wait_end(); \
         return value; \

@@ -47,7 +47,7 @@ long ep_preload_call_waits(long number, long a, long b, long c, long d, long e, 
 
     if (wait == NO_WAIT)
         return ep_preload_call(number, a, b, c, d, e, f);
-    ep_wait_begin((enum ep_wait)wait);
+    wait_begin((enum ep_wait)wait);
     long value = ep_preload_call(number, a, b, c, d, e, f);
     ep_wait_end();
     return value;

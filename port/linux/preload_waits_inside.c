@@ -70,7 +70,7 @@ WAITING(int, pclose, EP_WAIT_OTHER, (FILE *file), (file))
         bool waits = command == F_SETLKW || command == F_OFD_SETLKW; \
         if (!waits || !is_wanted(WAITS)) \
             return next(fd, command, argument); \
-        ep_wait_begin(EP_WAIT_OTHER); \
+        wait_begin(EP_WAIT_OTHER); \
         int value = next(fd, command, argument); \
         ep_wait_end(); \
         return value; \

@@ -5,11 +5,9 @@
 #include "linux.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,7 +17,6 @@
 #define NOEXEC_SEAL   8u         /* Linux 6.3 */
 #define SET_VMA       0x53564d41 /* Linux 5.17 */
 #define SET_VMA_NAME  0
-#define LINE_MOST     512
 
 static struct {
     void *memory;
@@ -35,63 +32,28 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The path is the sixth column. */
-static bool line_is_context(const char *line)
+static bool context_find(const struct ep_linux_mapping *mapping, void *found)
 {
-    for (unsigned column = 0; column < 5; column++) {
-        line += strcspn(line, " ");
-        line += strspn(line, " ");
-    }
-    return starts_with(line, "/memfd:" NAME) || starts_with(line, "[anon_shmem:" NAME "]") ||
-           starts_with(line, "[anon:" NAME "]");
+    *(bool *)found = starts_with(mapping->path, "/memfd:" NAME) ||
+                     starts_with(mapping->path, "[anon_shmem:" NAME "]") ||
+                     starts_with(mapping->path, "[anon:" NAME "]");
+    return !*(bool *)found;
 }
 
-/* Whole lines from the file; longer ones are cut. */
 static bool is_published(void)
 {
-    char text[LINE_MOST];
-    size_t size = 0;
-    bool found = false, within = false;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    bool found = false;
 
-    for (ssize_t got = 1; fd >= 0 && !found && got > 0;) {
-        got = read(fd, text + size, sizeof text - 1 - size);
-        size += got > 0 ? (size_t)got : 0;
-        text[size] = 0;
-        char *at = text, *end;
-        while (!found && (end = strchr(at, '\n')) != NULL) {
-            *end = 0;
-            found = !within && line_is_context(at);
-            within = false;
-            at = end + 1;
-        }
-        size = (size_t)(text + size - at);
-        memmove(text, at, size + 1);
-        if (size == sizeof text - 1) {
-            found = !within && line_is_context(text);
-            within = true;
-            size = 0;
-        }
-    }
-    if (fd >= 0)
-        (void)close(fd);
+    (void)ep_linux_maps_each(context_find, &found);
     return found;
 }
 
 /* ---- this process' ---- */
 
-/* The kernel would end the process by SIGXFSZ. */
-static bool is_beyond_limit(size_t size)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur;
-}
-
 /* The file, -1: it is not allowed. */
 static int file_make(size_t size)
 {
-    if (is_beyond_limit(size))
+    if (ep_linux_is_beyond_limit(size))
         return -1;
     int fd = (int)syscall(SYS_memfd_create, NAME, CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL);
 

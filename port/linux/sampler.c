@@ -21,17 +21,14 @@
 #define TRIALS 16u
 enum { STOPPED, PAUSED, RUNNING };
 
-#define MEMORY ((sizeof(struct ep_linux_slot) + sizeof(struct ep_linux_watched)) * EP_MAX_THREADS)
-_Static_assert(MEMORY <= EP_PORT_BYTES, "EP_PORT_BYTES is too small");
-
 static atomic_uint period_ns;
-static atomic_uint sampling; /* RUNNING, else no thread is armed */
-static bool beside;          /* another copy of edgeprof counts the CPU time of this process */
-static uint64_t tick_cost_ns;
+static atomic_uint sampling;     /* RUNNING, else no thread is armed */
+static bool beside;              /* another copy of edgeprof counts the CPU time of this process */
+static atomic_uint tick_cost_ns; /* the collect thread may run before it is measured */
 
-size_t ep_port_memory_size(void)
+size_t ep_port_memory_size(unsigned threads)
 {
-    return MEMORY;
+    return threads * (sizeof(struct ep_linux_slot) + sizeof(struct ep_linux_watched));
 }
 
 bool ep_linux_samples(void)
@@ -55,10 +52,10 @@ static void tick_measure(void)
     siginfo_t info = {.si_code = SI_TIMER};
     uint64_t start = ep_port_thread_cpu_ns();
 
-    info.si_value.sival_ptr = (void *)ep_linux_tick_value(EP_MAX_THREADS, 0);
+    info.si_value.sival_ptr = (void *)ep_linux_tick_value(EP_THREADS_MOST, 0);
     for (unsigned i = 0; i < TRIALS; i++)
         (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), ep_linux_tid(), ep_linux_signal(), &info);
-    tick_cost_ns = (ep_port_thread_cpu_ns() - start) / TRIALS;
+    atomic_store_explicit(&tick_cost_ns, (unsigned)((ep_port_thread_cpu_ns() - start) / TRIALS), memory_order_relaxed);
 }
 
 uint32_t ep_port_clock(uint64_t *error)
@@ -73,9 +70,9 @@ uint32_t ep_port_clock(uint64_t *error)
 uint64_t ep_port_tick_cost_ns(void)
 {
     uint32_t period = ep_linux_period_ns(), tick = ep_linux_kernel_tick_ns();
+    uint64_t cost_ns = atomic_load_explicit(&tick_cost_ns, memory_order_relaxed);
 
-    return !ep_linux_perf_is_used() && ep_linux_is_by_tick(period) && period > tick ? tick_cost_ns * period / tick
-                                                                                    : tick_cost_ns;
+    return !ep_linux_perf_is_used() && ep_linux_is_by_tick(period) && period > tick ? cost_ns * period / tick : cost_ns;
 }
 
 /* ---- threads that announce themselves ---- */
@@ -116,7 +113,7 @@ void ep_linux_timers_renew(void)
 {
     if (!ep_hold())
         return;
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+    EP_LINUX_EACH_SLOT (slot) {
         uint32_t tid = atomic_load(&slot->tid);
         if (atomic_load(&slot->state) != EP_LINUX_SLOT_ARMED || !ep_linux_samples())
             continue;
@@ -132,7 +129,7 @@ static void sampling_halt(unsigned state, enum ep_linux_used until)
     uint64_t process_ns = ep_linux_process_ns();
     bool ran = atomic_exchange(&sampling, state) == RUNNING;
 
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+    EP_LINUX_EACH_SLOT (slot)
         ep_linux_disarm(slot, until);
     if (ran)
         ep_linux_uncovered_tell(process_ns);
@@ -145,19 +142,20 @@ static int sampling_begin(void)
     unsigned paused = PAUSED; /* unless stop was faster */
 
     sampling_halt(PAUSED, EP_LINUX_USED_NOTHING);
-    ep_linux_uncovered_begin((struct ep_linux_watched *)(ep_linux_slots + EP_MAX_THREADS));
+    ep_linux_uncovered_begin((struct ep_linux_watched *)(ep_linux_slots + ep_linux_slot_count), ep_linux_slot_count);
     (void)atomic_compare_exchange_strong(&sampling, &paused, RUNNING);
     return ep_port_threads_scan();
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period, uint32_t clock)
+int ep_port_sampling_start(void *memory, unsigned threads, uint32_t period, uint32_t clock)
 {
-    ep_linux_slots = memory;
+    ep_linux_slots_begin(memory, threads);
     beside = !ep_linux_claim();
     if (beside) {
         atomic_store(&sampling, PAUSED);
         return ep_linux_fork_watch();
     }
+    ep_linux_wraps_check();
     int error = ep_linux_signals_take();
     if (error)
         return error;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* The owner of the tick that starts the profiler in a forked child: no slot. */
-#define EP_LINUX_FORK_OWNER (EP_MAX_THREADS << 8 | 1u)
+#define EP_LINUX_FORK_OWNER (EP_THREADS_MOST << 8 | 1u)
 
 /* True if threads may be armed. Context: signal. */
 bool ep_linux_samples(void);
@@ -20,6 +20,8 @@ uint32_t ep_linux_period_ns(void);
 /* Only one profiler of a process counts its CPU time. Returns false, and says so in a line, if another copy of edgeprof
  * does. Context: init. */
 bool ep_linux_claim(void);
+/* Sends a line if the program's own __wrap_pthread_create() replaces edgeprof's. Context: init. */
+void ep_linux_wraps_check(void);
 void ep_linux_claim_end(void);
 void ep_linux_claim_forked(void);
 

@@ -19,13 +19,16 @@
 
 #include <edgeprof/port_calls.h>
 
+#include "linux.h"
+
 #define TRIES      50u
 #define PAUSE_NS   4000000u
 #define REFUSED_NS 100000000u
+#define CLOSED_MS  100u /* how often it looks whether it shall end, once the program has closed what would wake it */
 
 struct listener {
     bool open;
-    int fd, wake;
+    struct ep_linux_kept fd, wake;
     pid_t owner;
     struct sockaddr_un path; /* sun_path[0] is 0 if it is not a Unix socket */
     uint64_t path_device, path_inode;
@@ -35,7 +38,7 @@ static struct listener listeners[EP_ROLES];
 
 /* ---- the path of a Unix socket ---- */
 
-/* Returns a descriptor of the folder that holds the path. */
+/* Returns a descriptor of the folder that holds the path; -EPERM: another user could replace the socket. */
 static int folder_open(const struct sockaddr_un *path)
 {
     char folder[sizeof path->sun_path];
@@ -44,18 +47,7 @@ static int folder_open(const struct sockaddr_un *path)
 
     memcpy(folder, path->sun_path, size);
     memcpy(folder + size, size ? "" : "/", size ? 1 : 2);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-/* Where everybody may rename what others made, no path can be trusted. */
-static int folder_judge(int fd)
-{
-    struct stat about;
-
-    if (fstat(fd, &about) != 0)
-        return -errno;
-    return about.st_mode & S_IWOTH && !(about.st_mode & S_ISVTX) ? -EPERM : 0;
+    return ep_linux_folder_open(folder, false);
 }
 
 /* Without the lock, another process could remove the socket that we have just made because it saw the stale one. Who
@@ -89,8 +81,8 @@ static int path_bind(struct listener *listener)
     struct stat about;
 
     remove_stale(path);
-    if (fchmod(listener->fd, S_IRUSR | S_IWUSR) != 0 ||
-        bind(listener->fd, (const struct sockaddr *)path, sizeof *path) != 0) {
+    if (fchmod(ep_linux_kept(&listener->fd), S_IRUSR | S_IWUSR) != 0 ||
+        bind(ep_linux_kept(&listener->fd), (const struct sockaddr *)path, sizeof *path) != 0) {
         int error = -errno;
         listener->path.sun_path[0] = 0; /* the file is another process' */
         return error;
@@ -104,13 +96,13 @@ static int path_bind(struct listener *listener)
 
 static int path_listen(struct listener *listener, unsigned clients)
 {
-    int folder = folder_open(&listener->path), error = folder < 0 ? folder : folder_judge(folder);
+    int folder = folder_open(&listener->path), error = folder < 0 ? folder : 0;
 
     if (!error) {
         folder_lock(folder);
         error = path_bind(listener);
     }
-    if (!error && listen(listener->fd, (int)clients) != 0)
+    if (!error && listen(ep_linux_kept(&listener->fd), (int)clients) != 0)
         error = -errno;
     if (folder >= 0)
         (void)close(folder);
@@ -144,25 +136,32 @@ static int address_listen(const struct listener *listener, const struct ep_addre
         address.six = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(where->port)};
         memcpy(&address.six.sin6_addr, where->ip, 16);
     }
-    (void)setsockopt(listener->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener->fd, &address.any, where->ip_size == 4 ? sizeof address.four : sizeof address.six) != 0)
+    (void)setsockopt(ep_linux_kept(&listener->fd), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(ep_linux_kept(&listener->fd), &address.any,
+             where->ip_size == 4 ? sizeof address.four : sizeof address.six) != 0)
         return -errno;
-    return listen(listener->fd, (int)clients) == 0 ? 0 : -errno;
+    return listen(ep_linux_kept(&listener->fd), (int)clients) == 0 ? 0 : -errno;
+}
+
+static int keep(struct ep_linux_kept *kept, int fd)
+{
+    if (fd < 0)
+        return -errno;
+    const int error = ep_linux_keep(kept, fd);
+    if (error)
+        (void)close(fd);
+    return error;
 }
 
 static int sockets_open(struct listener *listener, const struct ep_address *where, unsigned clients)
 {
     const int family = where->path ? AF_UNIX : where->ip_size == 4 ? AF_INET : AF_INET6;
 
-    listener->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener->fd < 0)
-        return -errno;
-    int error = where->path ? path_listen(listener, clients) : address_listen(listener, where, clients);
-    if (!error) {
-        listener->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        error = listener->wake < 0 ? -errno : 0;
-    }
-    return error;
+    int error = keep(&listener->fd, socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+
+    if (!error)
+        error = where->path ? path_listen(listener, clients) : address_listen(listener, where, clients);
+    return error ? error : keep(&listener->wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned clients)
@@ -172,7 +171,7 @@ int ep_port_listen(enum ep_role role, const struct ep_address *where, unsigned c
 
     if (size >= sizeof listener->path.sun_path)
         return -EINVAL;
-    *listener = (struct listener){.fd = -1, .wake = -1, .owner = getpid(), .path = {.sun_family = AF_UNIX}};
+    *listener = (struct listener){.owner = getpid(), .path = {.sun_family = AF_UNIX}};
     if (where->path)
         memcpy(listener->path.sun_path, where->path, size);
     listener->open = true;
@@ -189,10 +188,8 @@ void ep_port_listen_end(enum ep_role role)
     if (!listener->open)
         return;
     listener->open = false;
-    if (listener->fd >= 0)
-        (void)close(listener->fd);
-    if (listener->wake >= 0)
-        (void)close(listener->wake);
+    ep_linux_kept_close(&listener->fd);
+    ep_linux_kept_close(&listener->wake);
     if (listener->owner == getpid())
         path_forget(listener);
 }
@@ -201,7 +198,7 @@ void ep_port_listen_end(enum ep_role role)
 
 int ep_port_accept(enum ep_role role)
 {
-    int fd = accept4(listeners[role].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(ep_linux_kept(&listeners[role].fd), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     return fd < 0 ? -errno : fd;
 }
@@ -247,12 +244,15 @@ bool ep_port_sockets_wait(enum ep_role role, struct ep_socket_wait *sockets, uns
 {
     static const short events[] = {[EP_SOCKET_BYTES] = POLLIN, [EP_SOCKET_ROOM] = POLLOUT, [EP_SOCKET_END] = POLLRDHUP};
     struct pollfd polled[EP_PORT_CLIENTS + 2];
-    const uint64_t ms = timeout_ns / 1000000u + 1;
+    const int wake = ep_linux_kept(&listeners[role].wake);
+    uint64_t ms = timeout_ns / 1000000u + 1;
 
+    if (wake < 0 && ms > CLOSED_MS)
+        ms = CLOSED_MS;
     for (unsigned i = 0; i < count; i++)
         polled[i] = (struct pollfd){.fd = sockets[i].socket, .events = events[sockets[i].want]};
-    polled[count] = (struct pollfd){.fd = accept ? listeners[role].fd : -1, .events = POLLIN};
-    polled[count + 1] = (struct pollfd){.fd = listeners[role].wake, .events = POLLIN};
+    polled[count] = (struct pollfd){.fd = accept ? ep_linux_kept(&listeners[role].fd) : -1, .events = POLLIN};
+    polled[count + 1] = (struct pollfd){.fd = wake, .events = POLLIN};
     int ready = poll(polled, count + 2, timeout_ns == 0 ? 0 : ms > INT32_MAX ? -1 : (int)ms);
     if (ready < 0 && errno != EINTR)
         wait_refused();
@@ -265,5 +265,5 @@ void ep_port_sockets_wake(enum ep_role role)
 {
     const uint64_t one = 1;
 
-    (void)!write(listeners[role].wake, &one, sizeof one);
+    (void)!write(ep_linux_kept(&listeners[role].wake), &one, sizeof one);
 }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/resource.h>
@@ -32,6 +33,13 @@ EP_LINUX_CALLS uint64_t ep_linux_clock_ns(int clock)
 uint64_t ep_port_uptime_ns(void)
 {
     return ep_linux_clock_ns(CLOCK_BOOTTIME);
+}
+
+void *ep_port_memory(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return bytes != MAP_FAILED ? bytes : NULL;
 }
 
 uint64_t ep_port_unix_ns(void)
@@ -111,7 +119,7 @@ static const char *arch(const char *machine)
     return "x86_64";
 }
 
-static void text_copy(char *to, size_t size, const char *from)
+void ep_linux_text_copy(char *to, size_t size, const char *from)
 {
     size_t length = strlen(from);
 
@@ -128,7 +136,7 @@ void ep_port_identity(struct ep_identity *identity)
 
     *identity = (struct ep_identity){.pid = (uint32_t)getpid(), .arch = "unknown"};
     if (uname(&name) == 0) {
-        text_copy(identity->host, sizeof identity->host, name.nodename);
+        ep_linux_text_copy(identity->host, sizeof identity->host, name.nodename);
         identity->arch = arch(name.machine);
     }
     int got = ep_linux_read("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
@@ -136,7 +144,7 @@ void ep_port_identity(struct ep_identity *identity)
         identity->boot_id[--got] = 0;
     ep_linux_program_path(path, sizeof path);
     const char *slash = strrchr(path, '/');
-    text_copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
+    ep_linux_text_copy(identity->executable, sizeof identity->executable, slash ? slash + 1 : path);
 }
 
 /* O_NONBLOCK: no waiting for a pipe's other end. */
@@ -177,7 +185,7 @@ int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size)
         digits++;
     for (size_t i = digits; i > 0; i--, tid /= 10)
         path[at + i - 1] = (char)('0' + tid % 10);
-    text_copy(path + at + digits, sizeof path - at - digits, name);
+    ep_linux_text_copy(path + at + digits, sizeof path - at - digits, name);
     return ep_linux_read(path, text, size);
 }
 

@@ -93,7 +93,7 @@ static int scan_end(bool *settled)
     int armed = 0;
 
     *settled = true;
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+    EP_LINUX_EACH_SLOT (slot) {
         unsigned state = atomic_load(&slot->state);
         if (state != EP_LINUX_SLOT_ARMED)
             *settled &= state == EP_LINUX_SLOT_FREE;
@@ -112,7 +112,7 @@ static int scan_threads(void)
     uint64_t process_ns = ep_linux_process_ns();
     bool settled;
 
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+    EP_LINUX_EACH_SLOT (slot)
         atomic_store(&slot->seen, false);
     ep_linux_perf_check();
     int error = ep_linux_tasks(scan_thread);

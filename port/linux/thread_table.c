@@ -18,10 +18,19 @@
 #define MISSED_TICKS 16u
 
 struct ep_linux_slot *ep_linux_slots;
+unsigned ep_linux_slot_count;
+atomic_uint ep_linux_slots_to;
+
+void ep_linux_slots_begin(struct ep_linux_slot *memory, unsigned count)
+{
+    ep_linux_slots = memory;
+    ep_linux_slot_count = count;
+    atomic_store(&ep_linux_slots_to, 0);
+}
 
 struct ep_linux_slot *ep_linux_slot_of(uint32_t tid)
 {
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+    EP_LINUX_EACH_SLOT (slot)
         if (atomic_load(&slot->tid) == tid && atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED)
             return slot;
     return NULL;
@@ -45,9 +54,9 @@ struct ep_linux_slot *ep_linux_slot_by_perf(int fd, uint32_t tid)
 {
     unsigned likely = ep_linux_perf_place(fd) / 2;
 
-    if (likely < EP_MAX_THREADS && has_perf(ep_linux_slots + likely, fd, tid))
+    if (likely < ep_linux_slot_count && has_perf(ep_linux_slots + likely, fd, tid))
         return ep_linux_slots + likely;
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+    EP_LINUX_EACH_SLOT (slot)
         if (has_perf(slot, fd, tid))
             return slot;
     return NULL;
@@ -55,15 +64,17 @@ struct ep_linux_slot *ep_linux_slot_by_perf(int fd, uint32_t tid)
 
 void ep_linux_perf_forked(void)
 {
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++)
+    EP_LINUX_EACH_SLOT (slot)
         if (atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED && atomic_load(&slot->clock) == EP_LINUX_BY_PERF)
             ep_linux_perf_close(atomic_load(&slot->timer), atomic_load(&slot->tid));
 }
 
 static struct ep_linux_slot *slot_claim(void)
 {
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
-        unsigned free = EP_LINUX_SLOT_FREE;
+    for (unsigned i = 0; i < ep_linux_slot_count; i++) {
+        struct ep_linux_slot *slot = ep_linux_slots + i;
+        unsigned free = EP_LINUX_SLOT_FREE, to = i;
+        (void)atomic_compare_exchange_strong(&ep_linux_slots_to, &to, i + 1);
         if (atomic_compare_exchange_strong(&slot->state, &free, EP_LINUX_SLOT_BUSY))
             return slot;
     }
@@ -118,6 +129,7 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period)
         return -EXFULL;
     (void)atomic_fetch_add(&slot->generation, 1);
     atomic_store(&slot->charged_ns, 0);
+    atomic_store(&slot->carried_ns, 0);
     atomic_store(&slot->missed, 0);
     atomic_store(&slot->period_ns, period);
     atomic_store(&slot->base_ns, base_ns);
@@ -193,15 +205,15 @@ static void clock_remove(struct ep_linux_slot *slot, uint32_t tid)
 }
 
 /* Whole periods without a sample of a perf event were in the kernel. */
-static void report_residual(const struct ep_linux_slot *slot, uint32_t tid, int64_t rest)
+static void report_residual(const struct ep_linux_slot *slot, uint32_t tid, int64_t residual_ns)
 {
     int64_t period = atomic_load(&slot->period_ns);
 
-    if (tid && atomic_load(&slot->clock) == EP_LINUX_BY_PERF && rest >= period) {
-        ep_thread_in_kernel(tid, (uint64_t)(rest / period * period));
-        rest %= period;
+    if (tid && atomic_load(&slot->clock) == EP_LINUX_BY_PERF && residual_ns >= period) {
+        ep_thread_in_kernel(tid, (uint64_t)(residual_ns / period * period));
+        residual_ns %= period;
     }
-    ep_thread_residual(tid, rest);
+    ep_thread_residual(tid, residual_ns);
 }
 
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
@@ -219,7 +231,8 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
     if (!used && until != EP_LINUX_USED_NOTHING)
         used = used_last_known(slot);
     report_residual(slot, blocked ? 0 : tid,
-                    (int64_t)(used - atomic_load(&slot->base_ns)) - (int64_t)atomic_load(&slot->charged_ns));
+                    (int64_t)(used - atomic_load(&slot->base_ns)) -
+                        (int64_t)(atomic_load(&slot->charged_ns) - atomic_load(&slot->carried_ns)));
     ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
@@ -231,7 +244,7 @@ struct ep_linux_slot *ep_linux_slot_idlest(unsigned used)
 {
     struct ep_linux_slot *found = NULL;
 
-    for (struct ep_linux_slot *slot = ep_linux_slots, *end = slot + EP_MAX_THREADS; slot < end; slot++) {
+    EP_LINUX_EACH_SLOT (slot) {
         unsigned lately = atomic_load(&slot->lately);
         if (lately < used && atomic_load(&slot->state) == EP_LINUX_SLOT_ARMED) {
             found = slot;

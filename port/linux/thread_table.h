@@ -25,6 +25,7 @@ struct ep_linux_slot {
     _Atomic uint64_t base_ns;    /* CPU time of the thread when it was armed */
     _Atomic uint64_t seen_ns;    /* CPU time at the last scan */
     _Atomic uint64_t charged_ns; /* since it was armed */
+    _Atomic uint64_t carried_ns; /* charged, but for the next sample: the ring had no room */
     atomic_uint period_ns;       /* the nominal time between two samples */
     atomic_uint lately;          /* CPU time between the last two scans, in EP_LINUX_USED_UNIT */
     atomic_int timer;            /* EP_LINUX_BY_PERF: the event's descriptor */
@@ -36,8 +37,19 @@ struct ep_linux_slot {
 /* The part of a perf event's period that stands for period_ns. */
 #define EP_LINUX_PERF_MEAN 64u
 
-/* EP_MAX_THREADS entries, set by ep_port_sampling_start(). */
+/* The table of ep_linux_slot_count entries, set by ep_linux_slots_begin(). Those behind ep_linux_slots_to were never
+ * used. */
 extern __attribute__((visibility("hidden"))) struct ep_linux_slot *ep_linux_slots;
+extern __attribute__((visibility("hidden"))) unsigned ep_linux_slot_count;
+extern __attribute__((visibility("hidden"))) atomic_uint ep_linux_slots_to;
+
+/* Sets the table. memory: zeroed entries. Context: init. */
+void ep_linux_slots_begin(struct ep_linux_slot *memory, unsigned count);
+
+/* Each slot that is or was used. */
+#define EP_LINUX_EACH_SLOT(slot)                                                                                       \
+    for (struct ep_linux_slot *slot = ep_linux_slots, *slot_end = slot + atomic_load(&ep_linux_slots_to);              \
+         slot < slot_end; slot++)
 
 /* The armed slot of the calling thread whose perf event has this descriptor, or NULL: a late signal. Context: signal.
  */

@@ -5,6 +5,8 @@
 
 ep_linux_create __real_pthread_create;
 ep_linux_create __wrap_pthread_create;
+extern ep_linux_create *const ep_linux_wrapped;
+ep_linux_create *const ep_linux_wrapped = __real_pthread_create; /* tells wrapped.c that this file is linked */
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *), void *argument)
 {

@@ -69,14 +69,21 @@ uint32_t ep_port_bounds(struct ep_registers *registers)
     return here->tid;
 }
 
-static void capture_here(struct ep *ep, struct ep_linux_here *here, uint32_t tid, uint64_t ns, const void *ucontext)
+/* ns: CPU time since the last sample, whose weight comes on top if the ring had no room for it. */
+static void capture_here(struct ep *ep, struct ep_linux_here *here, struct ep_linux_slot *slot, uint64_t ns,
+                         const void *ucontext)
 {
     struct ep_registers registers;
+    const uint32_t tid = atomic_load_explicit(&slot->tid, memory_order_relaxed);
 
+    (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
+    if (atomic_load_explicit(&slot->carried_ns, memory_order_relaxed))
+        ns += atomic_exchange_explicit(&slot->carried_ns, 0, memory_order_relaxed);
     ep_linux_context(ucontext, &registers);
     ep_linux_stack_seen(registers.alt_end - registers.alt_start);
     bounds_here(here, tid, &registers);
-    ep_capture(ep, &registers, tid, ns);
+    if (ep_capture(ep, &registers, tid, ns) != 0)
+        (void)atomic_fetch_add_explicit(&slot->carried_ns, ns, memory_order_relaxed);
 }
 
 /* A kernel tick finds what runs by chance, so it stands for the time between two ticks, and not for what the thread
@@ -139,7 +146,7 @@ static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, co
     uint32_t index = owner >> 8;
     struct ep_linux_here *here = ep_linux_here();
 
-    if (!here || index >= EP_MAX_THREADS ||
+    if (!here || index >= ep_linux_slot_count ||
         (atomic_load_explicit(&ep_linux_slots[index].generation, memory_order_relaxed) & 0xff) != (owner & 0xff))
         return;
     struct ep_linux_slot *slot = &ep_linux_slots[index];
@@ -147,8 +154,7 @@ static void handle_tick(struct ep *ep, uint32_t owner, const siginfo_t *info, co
     count_waited(ep, info, ucontext);
     if (ns == 0)
         return;
-    (void)atomic_fetch_add_explicit(&slot->charged_ns, ns, memory_order_relaxed);
-    capture_here(ep, here, atomic_load_explicit(&slot->tid, memory_order_relaxed), ns, ucontext);
+    capture_here(ep, here, slot, ns, ucontext);
 }
 
 /* From 3/4 to 5/4 of the thread's period. */
@@ -190,8 +196,7 @@ static void handle_perf(struct ep *ep, int fd, const void *ucontext)
         ep_linux_perf_refuse(error);
         return;
     }
-    (void)atomic_fetch_add_explicit(&slot->charged_ns, period, memory_order_relaxed);
-    capture_here(ep, here, here->tid, period, ucontext);
+    capture_here(ep, here, slot, period, ucontext);
 }
 
 /* Keeps errno: nothing here changes it, or it restores it. */

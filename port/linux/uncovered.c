@@ -23,6 +23,7 @@
 
 static struct {
     struct ep_linux_watched *watched;
+    unsigned count;
     _Atomic uint64_t accounted_ns;
     _Atomic int64_t hidden_ns; /* reported while no thread without a timer was known */
     atomic_bool any;
@@ -33,9 +34,10 @@ uint64_t ep_linux_process_ns(void)
     return ep_port_process_cpu_ns() - ep_linux_own_ns();
 }
 
-void ep_linux_uncovered_begin(struct ep_linux_watched *memory)
+void ep_linux_uncovered_begin(struct ep_linux_watched *memory, unsigned count)
 {
     account.watched = memory;
+    account.count = count;
     atomic_store(&account.any, false);
     atomic_store(&account.hidden_ns, 0);
     atomic_store(&account.accounted_ns, ep_linux_process_ns());
@@ -48,7 +50,7 @@ void ep_linux_covered(uint64_t ns)
 
 static struct ep_linux_watched *entry_of(uint32_t tid)
 {
-    for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+    for (struct ep_linux_watched *at = account.watched, *end = at + account.count; at < end; at++)
         if (atomic_load(&at->tid) == tid)
             return at;
     return NULL;
@@ -68,7 +70,7 @@ static void report_refused(uint32_t tid, int error)
     if (error == 0) {
         ep_thread_refused(EP_LOSS_SIGNAL_BLOCKED, tid, 0, (uint64_t)ep_linux_signal());
     } else if (error == -EXFULL) {
-        ep_thread_refused(EP_LOSS_NO_SLOT, tid, 0, EP_MAX_THREADS);
+        ep_thread_refused(EP_LOSS_NO_SLOT, tid, 0, account.count);
     } else {
         bool limited = error == -EAGAIN && getrlimit(RLIMIT_SIGPENDING, &pending) == 0;
         ep_thread_refused(EP_LOSS_NO_TIMER, tid, error, limited ? pending.rlim_cur : 0);
@@ -98,19 +100,19 @@ void ep_linux_uncovered_tell(uint64_t process_ns)
 {
     const bool any = atomic_load(&account.any);
     const int64_t hidden = atomic_load(&account.hidden_ns);
-    int64_t rest = (int64_t)(process_ns - atomic_load(&account.accounted_ns));
+    int64_t residual_ns = (int64_t)(process_ns - atomic_load(&account.accounted_ns));
 
     /* Threads that start and end between two scans are in no table. Of one that a later scan finds all time counts as
      * its own, so what was reported here is taken back. */
-    if (!any && rest < LEAST_NS && (rest >= 0 || hidden <= 0))
+    if (!any && residual_ns < LEAST_NS && (residual_ns >= 0 || hidden <= 0))
         return;
-    if (!any && rest < -hidden)
-        rest = -hidden;
+    if (!any && residual_ns < -hidden)
+        residual_ns = -hidden;
     if (!any)
-        atomic_store(&account.hidden_ns, hidden + rest);
-    ep_linux_covered((uint64_t)rest);
-    ep_thread_residual(0, rest);
-    for (struct ep_linux_watched *at = account.watched, *end = at + EP_MAX_THREADS; at < end; at++)
+        atomic_store(&account.hidden_ns, hidden + residual_ns);
+    ep_linux_covered((uint64_t)residual_ns);
+    ep_thread_residual(0, residual_ns);
+    for (struct ep_linux_watched *at = account.watched, *end = at + account.count; at < end; at++)
         if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
             atomic_store(&at->tid, 0);
 }

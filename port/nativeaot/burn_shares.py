@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Compares a profile with the measured CPU time of the burning functions.
 
-    burn_shares.py fetch URL             prints the service's own measurements
-    burn_shares.py compare TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: output of fetch
+    burn_shares.py TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: what the program has printed at its end
 
 Shares are percentages of the burning functions, including their callees. Prints the measured shares and the line
 `burn shares: A B C of N samples`. Exit code 1: a share differs by more than 1.5 points; or, of fewer than 1,500 samples, by more
@@ -14,15 +13,9 @@ import json
 import math
 import re
 import sys
-import urllib.request
 
 TRUNCATED_MOST = 0.1  # percent
 POINTS_MOST, ENOUGH = 1.5, 1500
-
-
-def fetch(url):
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    print(opener.open(url, timeout=10).read().decode())
 
 
 def weight(top, function):
@@ -59,9 +52,6 @@ def compare(top_path, truth_path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] == "fetch":
-        fetch(sys.argv[2])
-    elif len(sys.argv) == 4 and sys.argv[1] == "compare":
-        compare(sys.argv[2], sys.argv[3])
-    else:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
+    compare(sys.argv[1], sys.argv[2])

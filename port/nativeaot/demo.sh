@@ -11,61 +11,14 @@
 #   no DEMO_SECONDS     keep going, and print the page's address, until Ctrl-C
 set -eu
 cd "$(dirname "$0")/../.."
-make=${MAKE:-make}
 build=${BUILD:-build/host}
-seconds=${DEMO_SECONDS:-}
 work=$build/demo
-server= service= load=
-
-say() { echo "demo: $*" >&2; }
-die() {
-    echo "demo: error: $*" >&2
-    exit 1
-}
-
-# Terminates one child, and kills it if it does not end.
-end() {
-    [ -n "$1" ] && kill -TERM "$1" 2>/dev/null || return 0
-    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        kill -0 "$1" 2>/dev/null || break
-        sleep 0.25
-    done
-    kill -KILL "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
-clean() {
-    trap '' INT TERM
-    end "$load"
-    end "$service"
-    end "$server"
-}
-trap clean EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-case $seconds in
-'' | [1-9] | [1-9][0-9] | [1-9][0-9][0-9]) ;;
-*) die "DEMO_SECONDS=$seconds: expected a whole number from 1 to 999" ;;
-esac
-
-# await FILE PATTERN PID WHAT: waits for the first match in FILE, which the process PID writes
-await() {
-    for _ in $(seq 100); do
-        found=$(sed -n "s,.*\($2\).*,\1,p" "$1" | head -n 1)
-        [ -z "$found" ] || return 0
-        kill -0 "$3" 2>/dev/null || break
-        sleep 0.1
-    done
-    die "$4 did not start: $(tail -n 1 "$1")"
-}
+. port/nativeaot/demo_kit.sh
 
 prepare() {
     $make -s --no-print-directory setup-demo
     say "building the library and the host tool"
-    $make -s --no-print-directory lib "$build/edgeprof" >"$work/build.log" 2>&1 || {
-        tail -n 20 "$work/build.log" >&2
-        die "the build failed, its log is $work/build.log"
-    }
+    make_quietly build.log "the build failed" lib "$build/edgeprof"
     kind=csample
     if [ "${DEMO_SAMPLE:-}" = c ]; then
         say "profiling a C program, as asked"
@@ -75,10 +28,7 @@ prepare() {
         kind=sample
         say "publishing the sample service (about a minute the first time)"
     fi
-    $make -s --no-print-directory $kind >"$work/sample.log" 2>&1 || {
-        tail -n 20 "$work/sample.log" >&2
-        die "the sample was not built, the log is $work/sample.log"
-    }
+    make_quietly sample.log "the sample was not built" $kind
     program=$($make -s --no-print-directory print-$kind)
 }
 
@@ -108,15 +58,6 @@ drive() {
     load=
 }
 
-# Afterwards the functions' CPU times are in $work/truth.json, and all profiles have been delivered.
-finish() {
-    [ $kind = csample ] || python3 port/nativeaot/burn_shares.py fetch "$url/burn" >"$work/truth.json" ||
-        die "the service does not answer: $(tail -n 1 "$work/service.log")"
-    end "$service"
-    service=
-    [ $kind = sample ] || tail -n 1 "$work/service.log" >"$work/truth.json"
-}
-
 rm -rf "$work"
 mkdir -p "$work"
 prepare
@@ -129,10 +70,7 @@ fi
 say "the page: $page - it is there until the demo ends"
 [ $kind = csample ] && say "profiling for $seconds s" || say "driving load for $seconds s"
 drive "$seconds"
-finish
-top() { "$build/edgeprof" top --db "$work/edgeprof.db" --symbols "$(dirname "$program")" --service sensor-gateway "$@"; }
-top -n 20 || die "no profile arrived (service: $(tail -n 1 "$work/service.log"))"
-top -n 1000000 --json >"$work/top.json"
-say "the program measured the CPU time of three functions with clocks of its own; the profile must agree:"
-python3 port/nativeaot/burn_shares.py compare "$work/top.json" "$work/truth.json"
+end "$service" # which delivers all
+service=
+compare "$build/edgeprof" --symbols "$(dirname "$program")"
 say "right. Without DEMO_SECONDS the demo goes on until Ctrl-C, and the page shows flame graphs"

@@ -18,11 +18,14 @@ bool ep_dotnet_frame_fits(const uintptr_t *frame, uintptr_t top, const struct ep
            registers->fp >= end && registers->fp <= top && ((const uintptr_t *)registers->sp)[-1] == registers->pc;
 }
 
+/* jmp, alone or behind an argument that is set to 0: methods that only call another one have it. */
 uintptr_t ep_dotnet_jump_target(uintptr_t function)
 {
     const uint8_t *code = (const uint8_t *)function;
     int32_t distance;
 
+    if ((*code | 2) == 0x33 && (code[1] >> 3) == (0xc0 >> 3 | (code[1] & 7))) /* xor of a register with itself */
+        code += 2;
     if (*code != 0xe9)
         return function;
     memcpy(&distance, code + 1, sizeof distance);

@@ -30,6 +30,9 @@ EP_RUNTIME_FUNCTION void DONE(__real_)(int condemned);
 void SUSPEND(__wrap_)(int reason);
 void RESTART(__wrap_)(bool finished);
 void START(__wrap_)(int condemned, int most);
+/* Linked in programs that have AsyncProbe.cs (EdgeProfAwaited). */
+extern __typeof__(ep_dotnet_tasks_walk) ep_dotnet_tasks_walk __attribute__((weak));
+
 void DONE(__wrap_)(int condemned);
 
 atomic_uint ep_dotnet_stops = 1, ep_dotnet_collections;
@@ -63,7 +66,7 @@ void DONE(__wrap_)(int condemned)
     ended = true;
     (void)atomic_fetch_add_explicit(&ep_dotnet_collections, 1, memory_order_relaxed);
     DONE(__real_)(condemned);
-    if (condemned == GENERATIONS - 1 && began == condemned && atomic_load(&ep_dotnet_stopped))
+    if (condemned == GENERATIONS - 1 && began == condemned && atomic_load(&ep_dotnet_stopped) && ep_dotnet_tasks_walk)
         ep_dotnet_tasks_walk();
 }
 

@@ -9,6 +9,8 @@
 #ifndef EP_DOTNET_GLUE_H
 #define EP_DOTNET_GLUE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define EP_DOTNET_WHERE 108 /* size of a socket's path */
@@ -27,6 +29,7 @@ struct ep_dotnet_incidents {
 struct ep_dotnet_options {
     const char *service;
     const char *tags;
+    const char *version; /* a tag, unless the tags have one */
     const char *endpoint;
     const char *control, *control_token;
     const char *headers; /* struct ep_config; copied */
@@ -109,14 +112,55 @@ int ep_dotnet_configured(void);
  * be mapped; -EPROTO without a successful ep_dotnet_agree(), and reads nothing then. Context: init. */
 int ep_dotnet_start(const struct ep_dotnet_options *options, const struct ep_dotnet_tls *tls);
 
-/* 1 if the profiler started last sends names. Context: init. */
-int ep_dotnet_sends_names(void);
-
 /* ep_stop(). Context: init. */
 int ep_dotnet_stop(uint32_t deadline_ms);
 
 /* ep_flush(). Context: any thread. */
 int ep_dotnet_flush(void);
+
+/* ---- parts.c: called by glue.c. Context: init ---- */
+
+struct ep_config;
+
+/* Returns `size` zeroed bytes, page aligned, or NULL when the system has no more. */
+void *ep_dotnet_memory_map(size_t size);
+
+/* Returns memory of a fixed size for a feature, from its first use to the end of the process: a late reader may still
+ * have it after the feature has stopped. Not static, so a program that does not use the feature reserves nothing. */
+void *ep_dotnet_memory_keep(void **kept, size_t size);
+
+/* A start begins; and the line of what has refused it, NULL: not a part. */
+void ep_dotnet_parts_begin(void);
+const char *ep_dotnet_parts_error(void);
+
+/* Each sets up a part if options or variables ask for it. Returns 0 or the error; -EINVAL also if the program is built
+ * without the part. */
+int ep_dotnet_tls_setup(const char *endpoint, const struct ep_dotnet_tls *options);
+int ep_dotnet_pprof_setup(struct ep_config *config, bool chosen);
+int ep_dotnet_spool_setup(const struct ep_dotnet_options *options, uint64_t profiler_memory);
+void ep_dotnet_spool_release(void);
+int ep_dotnet_old_setup(struct ep_config *config);
+int ep_dotnet_outlive_setup(struct ep_config *config); /* with the spool */
+int ep_dotnet_incidents_begin(const struct ep_dotnet_incidents *options);
+int ep_dotnet_endpoints_start(const struct ep_dotnet_options *options);
+void ep_dotnet_endpoints_stop(void);
+
+/* OpenTelemetry's contexts. A program may start again. The profiler runs without, if that fails. */
+void ep_dotnet_contexts_begin(const struct ep_config *config);
+
+/* The source of names: 0 as it is, 1 the process, 2 none. */
+void ep_dotnet_names_setup(struct ep_config *config, uint32_t names);
+
+/* The figures of incidents; they stay as they are without that part. */
+void ep_dotnet_incident_figures(uint64_t *figure);
+
+/* 1 if the profiler started last sends names. */
+int ep_dotnet_sends_names(void);
+
+/* 1: an endpoint is open that takes requests for pending tasks. */
+int ep_dotnet_has_endpoint(void);
+
+/* ---- glue.c ---- */
 
 /* Registers the live heap's weak handles (GCHandle.ToIntPtr), once, before the first start. Returns 0; -EINVAL:
  * wrong count; -ENOSYS: this runtime does not support it. Context: init. */
@@ -143,7 +187,7 @@ const char *ep_dotnet_missing(uint32_t kind);
 /* Checks the runtime at its first call, with a line for each kind that is off. Returns those kinds. Context: init. */
 uint32_t ep_dotnet_self_check(void (*say)(const char *line));
 
-/* ---- async_parents.c ---- */
+/* ---- async_parents.c, async_measure.c ---- */
 
 /* Objects of managed code by which the runtime's structures are measured. Mirrored by the enum AsyncObject in
  * EdgeProf/AsyncProbe.cs. */
@@ -178,6 +222,12 @@ int ep_dotnet_async_check(void *const *objects, uint32_t turn);
  * is the one that is there both when the thread itself runs it, turn 0, and when the pool does, turn 1.
  * Context: any thread. */
 void ep_dotnet_async_task(void *const *objects, uint32_t turn);
+
+/* The same for a method of the library that is runtime-async: objects[0] is its task, which only objects[1] awaits.
+ * Called while it is suspended, objects[1] being the task that it awaits, and then by what it calls. Resumed returns 0;
+ * -1: not as expected, or no such method, and methods that are runtime-async have no parents. Context: any thread. */
+void ep_dotnet_async_suspended(void *const *objects);
+int ep_dotnet_async_resumed(void *const *objects, uint32_t turn);
 
 /* Measures how to read a thread's mode, which waits and CPU samples need; called from managed code in preemptive mode.
  * Returns 0; -1: the mode cannot be read, and waits and samples have no parents. Context: any thread. */
@@ -227,9 +277,6 @@ const struct ep_dotnet_task_group *ep_dotnet_tasks_group(uint32_t number);
 
 /* Answers the request. size 0: there is no list. */
 void ep_dotnet_tasks_answer(const char *lines, uint32_t size);
-
-/* 1: an endpoint is open that takes such requests. Context: init. */
-int ep_dotnet_has_endpoint(void);
 
 /* ---- signal_end.c ---- */
 

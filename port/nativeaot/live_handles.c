@@ -11,7 +11,7 @@
 EP_RUNTIME_FUNCTION void RhHandleSet(void *handle, void *object);
 EP_RUNTIME_FUNCTION int64_t RhGetTotalAllocatedBytes(void);
 
-static struct ep_live_place table[EP_DOTNET_LIVE_PLACES];
+static struct ep_live_place *table; /* EP_DOTNET_LIVE_PLACES */
 static unsigned table_number;
 
 static uint64_t allocated(void)
@@ -21,11 +21,10 @@ static uint64_t allocated(void)
 
 int ep_dotnet_live_attach(void *const *handles, uint32_t count)
 {
-    static const struct ep_live_table live = {.place = table,
-                                              .places = EP_DOTNET_LIVE_PLACES,
-                                              .collections = &ep_dotnet_collections,
-                                              .allocated = allocated,
-                                              .in_use = ep_dotnet_heap_in_use};
+    static struct ep_live_table live = {.places = EP_DOTNET_LIVE_PLACES,
+                                        .collections = &ep_dotnet_collections,
+                                        .allocated = allocated,
+                                        .in_use = ep_dotnet_heap_in_use};
 
     if (count != EP_DOTNET_LIVE_PLACES)
         return -EINVAL;
@@ -33,6 +32,9 @@ int ep_dotnet_live_attach(void *const *handles, uint32_t count)
         ep_dotnet_refuse(EP_KIND_LIVE, "the runtime has no RhHandleSet");
         return -ENOSYS;
     }
+    live.place = table = ep_dotnet_memory_map(EP_DOTNET_LIVE_PLACES * sizeof *table);
+    if (table == NULL)
+        return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
         table[i].object = handles[i];
     int number = ep_live_attach(&live);
@@ -42,7 +44,7 @@ int ep_dotnet_live_attach(void *const *handles, uint32_t count)
 
 bool ep_dotnet_live_check(void *object)
 {
-    void *handle = (void *)(uintptr_t)table[0].object;
+    void *handle = table != NULL ? (void *)(uintptr_t)table[0].object : NULL;
 
     if (!handle)
         return true; /* not attached: nothing is followed */

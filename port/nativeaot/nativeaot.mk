@@ -7,15 +7,19 @@ NA_RID_x86_64  := linux-x64
 NA_RID_aarch64 := linux-arm64
 NA_RID_arm     := linux-arm
 NA_RID     := $(NA_RID_$(BOARD_ARCH))
+# The framework of the sample and of the test programs that do not name one.
+NA_FRAMEWORK := net10.0
 NA_DOTNET  := $(shell command -v dotnet)
 # One build at a time: several programs build the package's assembly in one folder. -o: the compiler's server, which
 # stays for ten minutes after the build, must not inherit the lock.
 NA_LOCKED  := mkdir -p $(NA_BUILD) && flock -o $(NA_BUILD)/.lock
-NA_PUBLISH := $(NA_LOCKED) dotnet publish -r $(NA_RID) -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/
+# For another machine: the cross compiler's linker is lld.
+NA_FOR     := $(if $(filter host,$(BOARD)),-r $(NA_RID),-p:ForRuntime=$(NA_RID) -p:LinkerFlavor=lld)
+NA_PUBLISH := $(NA_LOCKED) dotnet publish $(NA_FOR) -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/
 NA_PROPS   := port/nativeaot/Directory.Build.props
 
 # $(call na_published,PROJECT): the folder of the published program
-na_published = $(NA_BUILD)/$(1)/bin/Release/net9.0/$(NA_RID)/publish/$(1)
+na_published = $(NA_BUILD)/$(1)/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/$(1)
 
 # ---- the package's archive and the sample service ----
 
@@ -117,7 +121,7 @@ nuget-api-accept:               ## write the packages' public API as it is now
 nuget: $(NA_NUPKG) $(NA_NUPKG_OTEL) $(NA_NUPKG_HOSTING) ## the NuGet packages, in build/nuget/
 
 # The same service, built without the package.
-NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+NA_PLAIN := $(NA_BUILD)/plain/SensorGateway/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/SensorGateway
 $(NA_PLAIN): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_PROPS)
 	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/plain/ -p:EdgeProf=false port/nativeaot/samples/SensorGateway
 	@touch $@
@@ -140,8 +144,12 @@ print-sample:
 print-csample:
 	@echo $(CSAMPLE)
 
+# BOARD=qemu-aarch64: on a whole ARM machine in QEMU.
+NA_DEMO_host         := port/nativeaot/demo.sh
+NA_DEMO_qemu-aarch64 := port/nativeaot/machine/demo.sh
 demo:                           ## profile the sample service and show its flame graph; DEMO_SECONDS=15 ends by itself
-	@MAKE="$(MAKE)" BUILD=$(BUILD) port/nativeaot/demo.sh
+	@[ -n "$(NA_DEMO_$(BOARD))" ] || { echo "make demo: BOARD=$(BOARD) has no demo: host, qemu-aarch64" >&2; exit 1; }
+	@MAKE="$(MAKE)" BUILD=$(BUILD) $(NA_DEMO_$(BOARD))
 
 # ---- exactness, by single-stepping: tests/arm/shadow/shadow.h ----
 
@@ -218,7 +226,7 @@ endif
 # ---- tests that need .NET ----
 
 # The programs with the package are one executable, which its name tells what to do: publishing costs most.
-NA_ONE   := Context Heap Incidents Kinds Lifecycle Native Published Waits Workload
+NA_ONE   := Context Heap Incidents Kinds Lifecycle Names Native Published Waits Workload
 NA_ALL   := $(call na_published,Programs)
 NA_FILES := $(wildcard tests/dotnet/Programs/*) tests/dotnet/Work.cs $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE)
 na_one    = $(dir $(NA_ALL))$(1)
@@ -236,15 +244,15 @@ test-build-lock:
 
 NA_TESTS := test-shadow-nativeaot test-nativeaot-context test-nativeaot-lifecycle test-nativeaot-run \
     test-nativeaot-waits test-nativeaot-heap test-nativeaot-native test-nativeaot-workload test-nativeaot-imports \
-    test-nativeaot-kinds test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
-    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-packages \
-    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-arm64 test-hosting
+    test-nativeaot-kinds test-nativeaot-names test-nativeaot-incident test-nativeaot-control test-nativeaot-pull test-nativeaot-range \
+    test-nativeaot-drift test-nativeaot-versions test-nativeaot-growth test-nativeaot-parts test-nativeaot-packages \
+    test-nativeaot-consumers test-nativeaot-consumers-wide test-nativeaot-async test-nativeaot-async-arm64 test-nativeaot-machine test-hosting
 ifeq ($(NA_DOTNET),)
 $(NA_TESTS):
 	@echo "SKIPPED: there is no .NET SDK on PATH"
 else
 test-shadow-nativeaot: shadow-aot
-	@$(call shadow_check,$@,aot,$(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg,x86_64_pct=100 x86_64_runtime_pct=99.9 x86_64_libc_pct=99.95)
+	@$(call shadow_check,$@,aot,$(SHADOW_AOT) --symbols $(SHADOW_AOT).dbg,x86_64_pct=99.99 x86_64_runtime_pct=99.9 x86_64_libc_pct=99.95)
 bench-shadow: $(SHADOW_AOT)
 	@$(SHADOW_AOT) core
 BENCHES += bench-shadow
@@ -267,20 +275,24 @@ BENCHES += bench-nativeaot-tags
 .PHONY: test-demo test-demo-c
 test-nativeaot-lifecycle: $(NA_LIFECYCLE) $(BUILD)/edgeprof
 	@tests/dotnet/lifecycle.sh $(NA_LIFECYCLE) $(BUILD)/edgeprof $(NA_BUILD)/lifecycle
-	@tests/dotnet/lifecycle.sh --jit $(NA_BUILD)/Programs/bin/Release/net9.0/$(NA_RID)/Programs.dll $(NA_BUILD)/lifecycle-jit
+	@tests/dotnet/lifecycle.sh --jit $(NA_BUILD)/Programs/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/Programs.dll $(NA_BUILD)/lifecycle-jit
 
 test-nativeaot-packages: nuget
 	@tests/dotnet/packages.py build/nuget $(EP_VERSION) $(NA_BUILD) $(NA_BUILD)/packages
 
 # Projects of users in three languages: two here, all of them by name.
 test-nativeaot-consumers: $(NA_NUPKG) $(BUILD)/edgeprof
-	@tests/dotnet/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers fsharp-net9.0 library-net9.0
+	@tests/dotnet/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers fsharp-net9.0 library-net8.0 noreflection-net9.0
 test-nativeaot-consumers-wide: $(NA_NUPKG) $(BUILD)/edgeprof
 	@tests/dotnet/consumers.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_BUILD)/consumers-wide
 
+# Names of methods on the device and on the host.
+test-nativeaot-names: $(call na_one,Names) $(BUILD)/edgeprof
+	@tests/dotnet/names.py $(BUILD)/edgeprof $< tests/unit/tools/symbols/dotnet_names.tsv $(NA_BUILD)/names
+
 # What the package adds to a published program.
 NA_HELLO       := $(call na_published,Hello)
-NA_HELLO_PLAIN := $(NA_BUILD)/plain/Hello/bin/Release/net9.0/$(NA_RID)/publish/Hello
+NA_HELLO_PLAIN := $(NA_BUILD)/plain/Hello/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/Hello
 NA_HELLO_FILES := $(wildcard tests/dotnet/Hello/*) $(NA_PROPS)
 $(NA_HELLO): $(NA_HELLO_FILES) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) tests/dotnet/Hello
@@ -295,15 +307,28 @@ test-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN)
 bench-nativeaot-growth: $(NA_NUPKG) $(NA_SAMPLE) $(NA_PLAIN) $(NA_HELLO) $(NA_HELLO_PLAIN)
 	@$(na_growth) --package $(NA_NUPKG) --program hello $(NA_HELLO) $(NA_HELLO_PLAIN) --program sample $(NA_SAMPLE) $(NA_PLAIN) --rss
 BENCHES += bench-nativeaot-growth
+# What each part of the package adds to a hello world for arm64: the rows of docs/memory.md.
+na_parts = tests/dotnet/parts.py --archive $(NA_BUILD)/native/linux-arm64/libedgeprof.a --rid linux-arm64 --work $(NA_BUILD)/parts
+.PHONY: bench-nativeaot-parts
+bench-nativeaot-parts: $(NA_BUILD)/native/linux-arm64/libedgeprof.a
+	@$(NA_LOCKED) $(na_parts)
+test-nativeaot-parts: $(NA_BUILD)/native/linux-arm64/libedgeprof.a
+	@$(NA_LOCKED) $(na_parts) --docs docs/memory.md
 
-# The Generic Host.
+# The Generic Host: one program from the packages. The publish is silent. NuGet keeps a package of a version for ever, so
+# this build has a folder of its own for them.
+NA_PACKAGES   := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
 NA_HOSTED     := $(call na_published,Hosting)
-NA_HOSTED_DLL := $(NA_BUILD)/Hosting/bin/Release/net9.0/$(NA_RID)/Hosting.dll
-$(NA_HOSTED): $(wildcard tests/dotnet/Hosting/*) tests/dotnet/Work.cs $(NA_HOSTING) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) tests/dotnet/Hosting
+NA_HOSTED_DLL := $(NA_BUILD)/Hosting/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/Hosting.dll
+NA_FROM       := -p:EdgeProfVersion=$(EP_VERSION) -p:RestoreAdditionalProjectSources="$(abspath build/nuget)" \
+    -p:RestorePackagesPath="$(abspath $(NA_BUILD))/Hosting/packages" -p:RestoreFallbackFolders="$(abspath $(NA_PACKAGES))"
+$(NA_HOSTED): $(wildcard tests/dotnet/Hosting/*) tests/dotnet/Work.cs tests/dotnet/Programs/ContextNative.cs $(NA_NUPKG_HOSTING) $(NA_NUPKG_OTEL)
+	@rm -rf $(NA_BUILD)/Hosting
+	$(NA_PUBLISH) $(NA_FROM) tests/dotnet/Hosting >$(NA_BUILD)/hosting.log 2>&1 || { cat $(NA_BUILD)/hosting.log; exit 1; }
+	@[ ! -s $(NA_BUILD)/hosting.log ] || { cat $(NA_BUILD)/hosting.log; exit 1; }
 	@touch $@
-test-hosting: $(NA_HOSTED) $(NA_NUPKG_HOSTING) $(BUILD)/edgeprof
-	@tests/dotnet/hosting.py build/nuget $(EP_VERSION) $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) "$(NA_BUILD)/a hosted service"
+test-hosting: $(NA_HOSTED) $(BUILD)/edgeprof
+	@tests/dotnet/hosting.py $(BUILD)/edgeprof $(NA_HOSTED) $(NA_HOSTED_DLL) "$(NA_BUILD)/a hosted service"
 
 test-nativeaot-run: $(NA_PLAIN) $(BUILD)/edgeprof $(PRELOAD_LIB)
 	@tests/dotnet/run.py $(BUILD)/edgeprof $(NA_PLAIN) $(NA_BUILD)/run
@@ -326,14 +351,16 @@ test-nativeaot-heap: $(NA_HEAP) $(BUILD)/edgeprof
 bench-nativeaot-heap: test-nativeaot-heap
 BENCHES += bench-nativeaot-heap
 
-# Native memory beside it: the same executable with EdgeProfNativeMemory=true.
-NA_NATIVE := $(NA_BUILD)/native-memory/Programs/bin/Release/net9.0/$(NA_RID)/publish/Native
+# Native memory beside it: the same executable with EdgeProfNativeMemory=true, linked once more from the same object.
+NA_NATIVE := $(NA_BUILD)/native-memory/Native
 NA_TAKER  := $(NA_BUILD)/libtaker.so
 $(NA_TAKER): tests/dotnet/Programs/taker.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -fPIC -shared $(WARNINGS) $< -o $@
-$(NA_NATIVE): $(NA_FILES) $(NA_LIB)
-	$(NA_PUBLISH)native-memory/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfNativeMemory=true tests/dotnet/Programs
+$(NA_NATIVE): $(NA_ALL)
+	@rm -rf $(NA_BUILD)/Programs/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/native # else nothing is linked
+	$(NA_PUBLISH) -p:EdgeProfNativeMemory=true -p:PublishDir="$(abspath $(@D))"/ tests/dotnet/Programs
+	@rm -rf $(NA_BUILD)/Programs/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/native
 	@ln -f $(@D)/Programs $@ && touch $@
 test-nativeaot-native: $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(BUILD)/edgeprof
 	@tests/dotnet/native.py $(BUILD)/edgeprof $(NA_NATIVE) $(call na_one,Native) $(NA_TAKER) $(NA_BUILD)/native_memory
@@ -353,21 +380,21 @@ test-nativeaot-workload: $(NA_WORKLOAD) $(NA_COUNTER)
 	@tests/dotnet/workload.py $^ $(NA_BUILD)/workload
 
 # The framework's native calls that may be wrapped, from the assemblies that publishing compiles.
-NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/net9.0/Imports.dll
-NA_PACKAGES := $(or $(NUGET_PACKAGES),$(HOME)/.nuget/packages)
+NA_IMPORTS  := $(NA_BUILD)/Imports/bin/Release/$(NA_FRAMEWORK)/Imports.dll
 $(NA_IMPORTS): $(wildcard tests/dotnet/Imports/*) $(NA_PROPS)
 	$(NA_LOCKED) dotnet build -c Release -nologo -v quiet -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/ tests/dotnet/Imports
 	@touch $@
 test-nativeaot-imports: $(NA_IMPORTS) $(NA_SAMPLE)
 	@dotnet $(NA_IMPORTS) port/nativeaot/EdgeProf/build/EdgeProf.targets \
-	    $(wildcard $(NA_PACKAGES)/runtime.$(NA_RID).microsoft.dotnet.ilcompiler $(NA_PACKAGES)/microsoft.aspnetcore.app.runtime.$(NA_RID))
+	    $(wildcard $(addprefix $(NA_PACKAGES)/,runtime.$(NA_RID).microsoft.dotnet.ilcompiler \
+	    microsoft.netcore.app.runtime.nativeaot.$(NA_RID) microsoft.aspnetcore.app.runtime.$(NA_RID)))
 
 test-nativeaot-range:
 	@$(NA_LOCKED) tests/dotnet/range.sh $(NA_BUILD)
 
 # The same program for each .NET, and the arguments of its link. The publish is silent: no warning about the runtime.
 NA_DRIFT := $(NA_BUILD)/drift
-$(NA_DRIFT)/link-%: $(wildcard tests/dotnet/Drift/*) tests/dotnet/record_link.sh $(NA_SOURCE) $(NA_LIB)
+$(NA_DRIFT)/link-%: tests/dotnet/Net11.props $(wildcard tests/dotnet/Drift/*) tests/dotnet/record_link.sh $(NA_SOURCE) $(NA_LIB)
 	@mkdir -p $(@D) && rm -rf $(NA_DRIFT)/Drift/bin/Release/net$*.0 # else nothing is linked
 	export LINK_RECORD="$(abspath $@)" && $(NA_PUBLISH)drift/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" \
 	    -p:CppLinker="$(abspath tests/dotnet/record_link.sh)" -p:ForDotNet=$* tests/dotnet/Drift >$@.log 2>&1 || { cat $@.log; exit 1; }
@@ -376,31 +403,30 @@ na_drift = tests/dotnet/drift.py --link $(NA_DRIFT)/link-$(1) --archive $(NA_LIB
 test-nativeaot-drift: $(NA_DRIFT)/link-9
 	@$(call na_drift,9) --cc "$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CODEGEN)"
 
-# Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version.
+# Async parents, for each .NET: async/VERSION/done. A folder each, because a restore is for one version. VERSION 11-runtime: the
+# program's methods are runtime-async, too.
+na_version = $(firstword $(subst -, ,$(1)))
 $(NA_BUILD)/async/interrupt.o: tests/dotnet/Async/interrupt.c port/nativeaot/runtime.h core/edgeprof/hooks.h port/linux/linux.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -c $< -o $@
-$(NA_BUILD)/async/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
+$(NA_BUILD)/async/%/done: tests/dotnet/Net11.props $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_LIB) $(NA_BUILD)/async/interrupt.o
 	@mkdir -p $(@D)
-	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:ForDotNet=$* tests/dotnet/Async
+	$(NA_PUBLISH)async/$*/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:ForDotNet=$(call na_version,$*) \
+	    $(if $(filter %-runtime,$*),-p:RuntimeAsync=on) tests/dotnet/Async
 	@touch $@
-na_async = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
+na_async = tests/dotnet/async.py $(if $(filter %-runtime,$(1)),--runtime-async) $(BUILD)/edgeprof $(call na_async_program,$(1)) $(NA_BUILD)/async/$(1)/work
+na_async_program = $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(call na_version,$(1)).0/$(NA_RID)/publish/Async
 CAPTURES := 1000000
 .PHONY: soak-async
-test-nativeaot-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
-	@$(call na_async,9) 12000
-na_tasks = tests/dotnet/tasks.py $(BUILD)/edgeprof $(NA_BUILD)/async/$(1)/Async/bin/Release/net$(1).0/$(NA_RID)/publish/Async $(NA_BUILD)/async/$(1)/work
-test-nativeaot-tasks: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof
-	@$(call na_tasks,9)
-test-nativeaot-versions: $(NA_DRIFT)/link-8 $(NA_DRIFT)/link-10 $(NA_BUILD)/async/8/done $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
-	@$(call na_drift,8) --plain
-	@$(call na_drift,10) --plain
-	@$(call na_async,8) 6000
-	@$(call na_async,10) 6000
-	@$(call na_tasks,8)
+test-nativeaot-async: $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
+	@$(call na_async,10) 12000
+na_tasks = tests/dotnet/tasks.py $(BUILD)/edgeprof $(call na_async_program,$(1)) $(NA_BUILD)/async/$(1)/work
+test-nativeaot-tasks: $(NA_BUILD)/async/10/done $(BUILD)/edgeprof
 	@$(call na_tasks,10)
-soak-async: $(NA_BUILD)/async/9/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
-	@$(call na_async,9) $(CAPTURES)
+test-nativeaot-versions: $(foreach v,8 9 11,$(NA_DRIFT)/link-$(v) $(NA_BUILD)/async/$(v)/done) $(NA_BUILD)/async/11-runtime/done $(BUILD)/edgeprof
+	@$(foreach v,8 9 11,$(call na_drift,$(v)) --plain && $(call na_async,$(v)) 6000 && $(call na_tasks,$(v)) &&) $(call na_async,11-runtime) 6000 0.3
+soak-async: $(NA_BUILD)/async/10/done $(BUILD)/edgeprof ## a million captures of async parents, CAPTURES=1000000
+	@$(call na_async,10) $(CAPTURES)
 
 test-nativeaot-incident: $(call na_one,Incidents) $(BUILD)/edgeprof
 	@tests/linux/incident/slow.py $(BUILD)/edgeprof $< --dotnet
@@ -422,6 +448,19 @@ test-nativeaot-async-arm64: $(NA_ARM64)/9/done $(NA_ARM64)/10/done $(BUILD)/edge
 	@$(call na_async_arm64,9,6000)
 	@$(call na_async_arm64,10,6000)
 
+# What a program counts itself, with the real runtime on a whole machine.
+.PHONY: test-nativeaot-machine na-programs
+na-programs: $(NA_ALL)
+build/deps/arm64/bin/busybox:
+	tools/build/setup.sh arm64
+NA_MACHINE := $(NA_BUILD)/machine
+NA_RUNNER  := tests/arm/qemu/on_machine.py
+test-nativeaot-machine: $(BUILD)/edgeprof build/deps/arm64/bin/busybox
+	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-programs
+	@mkdir -p $(NA_MACHINE) && for f in Heap Heap.dbg; do \
+	    ln -f build/qemu-aarch64/nativeaot/Programs/bin/Release/net10.0/linux-arm64/publish/Programs$${f#Heap} $(NA_MACHINE)/$$f; done
+	@RUNNER=$(NA_RUNNER) tests/dotnet/heap.py $(BUILD)/edgeprof $(NA_MACHINE)/Heap $(NA_MACHINE)/heap
+
 # A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_one,Kinds)
 test-nativeaot-kinds: $(NA_KINDS) $(BUILD)/edgeprof
@@ -440,8 +479,12 @@ bench-nativeaot-governor: $(NA_SAMPLE)
 BENCHES += bench-nativeaot-governor
 endif
 
-test-demo:
+test-demo: $(if $(NA_DOTNET),$(NA_SAMPLE))
 	@DEMO_SECONDS=10 $(MAKE) --no-print-directory demo
+# The service on a whole ARM machine: the runtime, TLS and a client certificate are real.
+.PHONY: test-demo-aarch64
+test-demo-aarch64:
+	@DEMO_SECONDS=10 $(MAKE) --no-print-directory BOARD=qemu-aarch64 demo
 
 test-demo-c:
 	@DEMO_SAMPLE=c DEMO_SECONDS=10 $(MAKE) --no-print-directory demo

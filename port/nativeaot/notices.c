@@ -22,14 +22,14 @@ static struct {
     pthread_mutex_t lock;
     bool keep;
     unsigned first, count;
-    char lines[PLACES][EP_DOTNET_NOTICE];
+    char (*lines)[EP_DOTNET_NOTICE]; /* PLACES, from the moment on that somebody wants them */
 } notices = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Returns false if the line has to go to standard error. */
 static bool line_keep(const char *line)
 {
     pthread_mutex_lock(&notices.lock);
-    const bool kept = notices.keep && notices.count < PLACES;
+    const bool kept = notices.keep && notices.lines != NULL && notices.count < PLACES;
     if (kept) {
         char *place = notices.lines[(notices.first + notices.count++) % PLACES];
         (void)snprintf(place, EP_DOTNET_NOTICE, "%s", line);
@@ -53,6 +53,8 @@ void ep_dotnet_notices_keep(int32_t keep)
 {
     pthread_mutex_lock(&notices.lock);
     notices.keep = keep != 0;
+    if (keep && notices.lines == NULL)
+        notices.lines = ep_dotnet_memory_map(PLACES * sizeof *notices.lines);
     pthread_mutex_unlock(&notices.lock);
 }
 

@@ -7,7 +7,7 @@
  *   live_handles.c     weak handles                      frame_<arch>.c       a transition frame's registers
  *   heap_sizes.c       RhGetMemoryInfo                   thread_names.c       SystemNative_CreateThread
  *   self_check.c       compares the runtime with what the hooks expect
- *   async_parents.c    the methods that wait for a continuation
+ *   async_parents.c    the methods that wait for a continuation; async_measure.c: where its objects have what
  *   thread_mode.c      RhpReversePInvoke: cooperative mode
  *   pending.c          GCHeap::DiagWalkHeap: what pending async methods wait for
  */

@@ -19,26 +19,31 @@
 /* Descriptors from here on are assumed to block. */
 #define DESCRIPTORS 4096u
 
-static atomic_uint non_blocking[DESCRIPTORS / 32];
+/* A bit for each descriptor. */
+static atomic_uint non_blocking[DESCRIPTORS / 32], watches[DESCRIPTORS / 32];
+
+static inline bool is_in(atomic_uint *set, intptr_t descriptor)
+{
+    uintptr_t bit = (uintptr_t)descriptor;
+
+    return bit < DESCRIPTORS && atomic_load_explicit(&set[bit / 32], memory_order_relaxed) >> bit % 32 & 1u;
+}
+
+static void change(atomic_uint *set, intptr_t descriptor, bool in)
+{
+    uintptr_t bit = (uintptr_t)descriptor;
+
+    if (bit >= DESCRIPTORS || is_in(set, descriptor) == in)
+        return;
+    if (in)
+        (void)atomic_fetch_or_explicit(&set[bit / 32], 1u << bit % 32, memory_order_relaxed);
+    else
+        (void)atomic_fetch_and_explicit(&set[bit / 32], ~(1u << bit % 32), memory_order_relaxed);
+}
 
 static inline bool blocks(intptr_t descriptor)
 {
-    uintptr_t bit = (uintptr_t)descriptor;
-
-    return bit >= DESCRIPTORS ||
-           !(atomic_load_explicit(&non_blocking[bit / 32], memory_order_relaxed) >> bit % 32 & 1u);
-}
-
-static void blocks_set(intptr_t descriptor, bool blocking)
-{
-    uintptr_t bit = (uintptr_t)descriptor;
-
-    if (bit >= DESCRIPTORS || blocks(descriptor) == blocking)
-        return;
-    if (blocking)
-        (void)atomic_fetch_and_explicit(&non_blocking[bit / 32], ~(1u << bit % 32), memory_order_relaxed);
-    else
-        (void)atomic_fetch_or_explicit(&non_blocking[bit / 32], 1u << bit % 32, memory_order_relaxed);
+    return !is_in(non_blocking, descriptor);
 }
 
 /* clang-format off */
@@ -54,6 +59,23 @@ PLACE(gate, "S_P_CoreLib_System_Threading_PortableThreadPool_GateThread__GateThr
 PLACE(wait_thread, "S_P_CoreLib_System_Threading_PortableThreadPool_WaitThread__WaitThreadStart");
 PLACE(sleep_0, "S_P_CoreLib_System_Threading_WaitSubsystem_ThreadWaitInfo__Sleep");
 PLACE(sleep_1, "S_P_CoreLib_System_Threading_Thread__Sleep");
+PLACE(kestrel, "Microsoft_AspNetCore_Server_Kestrel_Core_Microsoft_AspNetCore_Server_Kestrel_Core_Internal_Infrastructure_Heartbeat__TimerLoop");
+PLACE(logger, "Microsoft_Extensions_Logging_Console_Microsoft_Extensions_Logging_Console_ConsoleLoggerProcessor__TryDequeue");
+PLACE(logger_loop, "Microsoft_Extensions_Logging_Console_Microsoft_Extensions_Logging_Console_ConsoleLoggerProcessor__ProcessLogQueue");
+PLACE(task, "S_P_CoreLib_System_Threading_Tasks_Task__InternalWait");
+PLACE(task_core, "S_P_CoreLib_System_Threading_Tasks_Task__InternalWaitCore");
+PLACE(task_wait, "S_P_CoreLib_System_Threading_Tasks_Task__Wait");
+PLACE(task_wait_0, "S_P_CoreLib_System_Threading_Tasks_Task__Wait_0");
+PLACE(task_wait_1, "S_P_CoreLib_System_Threading_Tasks_Task__Wait_1");
+PLACE(task_wait_2, "S_P_CoreLib_System_Threading_Tasks_Task__Wait_2");
+PLACE(task_wait_3, "S_P_CoreLib_System_Threading_Tasks_Task__Wait_3");
+PLACE(task_wait_4, "S_P_CoreLib_System_Threading_Tasks_Task__Wait_4");
+PLACE(awaiter, "S_P_CoreLib_System_Runtime_CompilerServices_TaskAwaiter__HandleNonSuccessAndDebuggerNotification");
+PLACE(awaiter_result, "S_P_CoreLib_System_Runtime_CompilerServices_TaskAwaiter__GetResult");
+PLACE(host_run, "Microsoft_Extensions_Hosting_Abstractions_Microsoft_Extensions_Hosting_HostingAbstractionsHostExtensions__Run");
+PLACE(host_end, "Microsoft_Extensions_Hosting_Abstractions_Microsoft_Extensions_Hosting_HostingAbstractionsHostExtensions__WaitForShutdown");
+PLACE(web_run, "Microsoft_AspNetCore_Microsoft_AspNetCore_Builder_WebApplication__Run");
+PLACE(entry, "__managed__Main");
 
 #define WRAPPED(result, name, arguments) \
     result __real_##name arguments __attribute__((weak)); \
@@ -95,32 +117,58 @@ WRAPPED(int32_t, SystemNative_FcntlSetIsNonBlocking, (intptr_t descriptor, int32
     int32_t error = __real_SystemNative_FcntlSetIsNonBlocking(descriptor, so);
 
     if (error == 0)
-        blocks_set(descriptor, !so);
+        change(non_blocking, descriptor, so);
     return error;
 }
 
 /* Before the close: afterwards another file may have the descriptor. */
 WRAPPED(int32_t, SystemNative_Close, (intptr_t descriptor))
 {
-    blocks_set(descriptor, true);
+    change(non_blocking, descriptor, false);
+    change(watches, descriptor, false);
     return __real_SystemNative_Close(descriptor);
 }
 
+/* A FileSystemWatcher: its thread reads until a file changes. Each host has one, for its settings. */
+WRAPPED(intptr_t, SystemNative_INotifyInit, (void))
+{
+    intptr_t descriptor = __real_SystemNative_INotifyInit();
+
+    if (descriptor >= 0)
+        change(watches, descriptor, true);
+    return descriptor;
+}
+
+#define CLASS(place, class)                                                                                            \
+    {                                                                                                                  \
+        .function = (uintptr_t)(place), .wait = (class)                                                                \
+    }
+#define TASK(place)                                                                                                    \
+    {                                                                                                                  \
+        .function = (uintptr_t)(place), .role = EP_PLACE_TASK                                                          \
+    }
+#define ENTRY(place)                                                                                                   \
+    {                                                                                                                  \
+        .function = (uintptr_t)(place), .wait = EP_WAIT_IDLE, .role = EP_PLACE_ENTRY                                   \
+    }
+
 __attribute__((constructor)) static void places_register(void)
 {
-    static struct ep_wait_place places[11];
-    const struct ep_wait_place known[] = {{(uintptr_t)low_level_lock, EP_WAIT_OTHER},
-                                          {(uintptr_t)enter, EP_WAIT_LOCK},
-                                          {(uintptr_t)enter_0, EP_WAIT_LOCK},
-                                          {(uintptr_t)enter_8, EP_WAIT_LOCK},
-                                          {(uintptr_t)pool, EP_WAIT_IDLE},
-                                          {(uintptr_t)pool_wait, EP_WAIT_IDLE},
-                                          {(uintptr_t)timers, EP_WAIT_IDLE},
-                                          {(uintptr_t)gate, EP_WAIT_IDLE},
-                                          {(uintptr_t)wait_thread, EP_WAIT_IDLE},
-                                          {(uintptr_t)sleep_0, EP_WAIT_SLEEP},
-                                          {(uintptr_t)sleep_1, EP_WAIT_SLEEP}};
+    static struct ep_wait_place places[28];
+    /* clang-format off */
+    const struct ep_wait_place known[] = {
+        CLASS(low_level_lock, EP_WAIT_OTHER), CLASS(enter, EP_WAIT_LOCK), CLASS(enter_0, EP_WAIT_LOCK),
+        CLASS(enter_8, EP_WAIT_LOCK), CLASS(pool, EP_WAIT_IDLE), CLASS(pool_wait, EP_WAIT_IDLE),
+        CLASS(timers, EP_WAIT_IDLE), CLASS(gate, EP_WAIT_IDLE), CLASS(wait_thread, EP_WAIT_IDLE),
+        CLASS(sleep_0, EP_WAIT_SLEEP), CLASS(sleep_1, EP_WAIT_SLEEP),
+        CLASS(kestrel, EP_WAIT_IDLE), CLASS(logger, EP_WAIT_IDLE), CLASS(logger_loop, EP_WAIT_IDLE),
+        TASK(task), TASK(task_core), TASK(task_wait), TASK(task_wait_0), TASK(task_wait_1), TASK(task_wait_2),
+        TASK(task_wait_3), TASK(task_wait_4), TASK(awaiter), TASK(awaiter_result),
+        ENTRY(host_run), ENTRY(host_end), ENTRY(web_run), ENTRY(entry),
+    };
+    /* clang-format on */
 
+    _Static_assert(sizeof known <= sizeof places, "room for the places");
     for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
         places[i] = known[i];
     ep_wait_places(places, sizeof known / sizeof known[0]);
@@ -140,7 +188,7 @@ WAITING_ON(SystemNative_Connect, (intptr_t socket, uint8_t *address, int32_t siz
 WAITING(int32_t, SystemNative_Poll, EP_WAIT_NETWORK, (void *events, uint32_t count, int32_t milliseconds, uint32_t *triggered), (events, count, milliseconds, triggered))
 WAITING(int32_t, SystemNative_WaitForSocketEvents, EP_WAIT_IDLE, (intptr_t port, void *events, int32_t *count), (port, events, count))
 WAITING(int32_t, SystemNative_GetHostEntryForName, EP_WAIT_NETWORK, (const uint8_t *name, int32_t family, void *entry), (name, family, entry))
-WAITING(int32_t, SystemNative_Read, EP_WAIT_OTHER, (intptr_t file, void *buffer, int32_t size), (file, buffer, size))
+WAITING(int32_t, SystemNative_Read, is_in(watches, file) ? EP_WAIT_IDLE : EP_WAIT_OTHER, (intptr_t file, void *buffer, int32_t size), (file, buffer, size))
 WAITING(int32_t, SystemNative_Write, EP_WAIT_OTHER, (intptr_t file, const void *buffer, int32_t size), (file, buffer, size))
 WAITING(int32_t, SystemNative_PRead, EP_WAIT_DISK, (intptr_t file, void *buffer, int32_t size, int64_t offset), (file, buffer, size, offset))
 WAITING(int32_t, SystemNative_PWrite, EP_WAIT_DISK, (intptr_t file, const void *buffer, int32_t size, int64_t offset), (file, buffer, size, offset))

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <edgeprof/outlive.h>
+
 #define FILES   33u
 #define SECTOR  512u
 #define LARGEST (1200u * 1024u)
@@ -126,7 +128,7 @@ static int count_change(void)
     return ep_sim_disk.error;
 }
 
-int ep_port_store_open(const char *dir)
+int ep_port_spool_open(const char *dir)
 {
     int fault = count_call();
 
@@ -139,12 +141,12 @@ int ep_port_store_open(const char *dir)
     return 0;
 }
 
-void ep_port_store_close(void)
+void ep_port_spool_close(void)
 {
     ep_sim_disk.open = false;
 }
 
-int64_t ep_port_store_size(unsigned file)
+int64_t ep_port_spool_size(unsigned file)
 {
     int fault = count_call();
 
@@ -153,7 +155,7 @@ int64_t ep_port_store_size(unsigned file)
     return (int64_t)files[file].size;
 }
 
-int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
+int64_t ep_port_spool_read(unsigned file, uint64_t at, void *bytes, size_t size)
 {
     int fault = count_call();
 
@@ -172,7 +174,7 @@ static void mark_dirty(unsigned file, uint64_t at, size_t size)
         files[file].dirty[s] = true;
 }
 
-int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
+int ep_port_spool_write(unsigned file, uint64_t at, const void *bytes, size_t size)
 {
     int fault = count_call();
 
@@ -198,7 +200,7 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
     return cut ? count_change() : error;
 }
 
-int ep_port_store_sync(unsigned file)
+int ep_port_spool_sync(unsigned file)
 {
     int fault = count_call(), error = fault ? fault : count_change();
 
@@ -213,7 +215,7 @@ int ep_port_store_sync(unsigned file)
     return 0;
 }
 
-int ep_port_store_cut(unsigned file, uint64_t size)
+int ep_port_spool_cut(unsigned file, uint64_t size)
 {
     int fault = count_call();
 
@@ -233,4 +235,32 @@ int ep_port_store_cut(unsigned file, uint64_t size)
         return count_change();
     files[file].safe_size = files[file].size;
     return 0;
+}
+
+/* ---- a simulated process leaves no memory ---- */
+
+int ep_port_outlive_open(const char *folder)
+{
+    (void)folder;
+    return -ENOSYS;
+}
+
+bool ep_port_outlived_next(struct ep_outlived_file *file)
+{
+    (void)file;
+    return false;
+}
+
+void ep_port_outlived_done(const struct ep_outlived_file *file, bool remove)
+{
+    (void)file;
+    (void)remove;
+}
+
+int ep_port_outlive_begin(struct ep_config *config, const struct ep_own_text *own_text, bool at_once)
+{
+    (void)config;
+    (void)own_text;
+    (void)at_once;
+    return -ENOSYS;
 }

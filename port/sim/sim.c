@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UPTIME_AT_START 1000000000000u
@@ -157,13 +158,15 @@ const char *ep_port_env(const char *name)
     return NULL;
 }
 
-size_t ep_port_memory_size(void)
+size_t ep_port_memory_size(unsigned threads)
 {
+    (void)threads;
     return ep_sim.port_bytes;
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
+int ep_port_sampling_start(void *memory, unsigned threads, uint32_t period_ns, uint32_t clock)
 {
+    (void)threads;
     (void)clock;
     ep_sim.port_memory = memory;
     ep_sim.period_ns = period_ns;
@@ -181,6 +184,11 @@ int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
 void ep_port_sampling_stop(void)
 {
     ep_sim.sampling = false;
+    for (unsigned tid = 0; tid < EP_SIM_THREADS; tid++) {
+        if (ep_sim.carried_ns[tid])
+            ep_thread_residual(tid, (int64_t)ep_sim.carried_ns[tid]);
+        ep_sim.carried_ns[tid] = 0;
+    }
     for (; ep_sim.rests; ep_sim.rests--)
         ep_thread_residual(ep_sim.rests, ep_sim.rest_ns[ep_sim.rests - 1]);
 }
@@ -194,6 +202,11 @@ int ep_port_threads_scan(void)
 }
 
 void ep_port_stacks_find(void) {}
+
+void *ep_port_memory(size_t size)
+{
+    return calloc(1, size);
+}
 
 bool ep_port_readable(uintptr_t at)
 {
@@ -240,10 +253,20 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_
     return -ESRCH;
 }
 
+unsigned ep_port_thread_wait(uint32_t tid)
+{
+    for (unsigned i = 0; i < ep_sim.thread_count; i++)
+        if (ep_sim.thread[i].tid == tid)
+            return ep_sim.thread[i].wait;
+    return 0;
+}
+
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
     if (tid == ep_sim.gone_tid)
         return 0;
+    if (ep_sim.no_bounds)
+        size = ep_sim_here_size(from, size);
     memcpy(to, (const void *)from, size);
     return size;
 }
@@ -294,6 +317,11 @@ static void scan_synthetic(void)
 uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
 {
     return ep_sim.symbol ? ep_sim.symbol(pc, name, size) : 0;
+}
+
+bool ep_port_function_next(uintptr_t from, uintptr_t end, struct ep_port_function *function)
+{
+    return ep_sim.function && ep_sim.function(from, end, function);
 }
 
 int ep_port_modules_scan(int pin)

@@ -22,6 +22,7 @@
 
 #define EP_SIM_FUNCTIONS 4096u
 #define EP_SIM_FUNCTION  16u /* bytes of each function */
+#define EP_SIM_THREADS   64u
 #define EP_SIM_DEPTH     600u
 #define EP_SIM_RESTS     64u
 
@@ -32,6 +33,7 @@ struct ep_sim_thread {
     struct ep_registers at;
     uint64_t ran_ns;
     bool restless; /* has run since the last call, every time */
+    unsigned wait; /* enum ep_wait */
 };
 
 struct ep_sim {
@@ -40,6 +42,7 @@ struct ep_sim {
     unsigned descriptors_seen;     /* calls of ep_port_descriptor_wait(), whose answer is the descriptor */
     uint64_t uptime_step_ns;       /* advance at each reading */
     bool stayed;                   /* no thread leaves its processor */
+    bool no_bounds;                /* nobody knows where a thread's stack ends */
     uint64_t unix_minus_uptime_ns; /* 0: no wall clock */
     uint64_t thread_cpu_ns;
     uint64_t thread_cpu_step_ns; /* advance at each reading */
@@ -58,7 +61,8 @@ struct ep_sim {
     unsigned module_count;
     uint64_t modules_generation;
     uintptr_t (*symbol)(uintptr_t pc, char *name, size_t size); /* NULL: there are no dynamic symbols */
-    int threads;                                                /* number of armed threads, for start and scans */
+    bool (*function)(uintptr_t from, uintptr_t end, struct ep_port_function *function); /* NULL: all code is in files */
+    int threads; /* number of armed threads, for start and scans */
     int announced;
     uint32_t clock_error; /* see ep_port_clock() */
     size_t port_bytes;
@@ -92,6 +96,7 @@ struct ep_sim {
     bool sampling;
     uint32_t period_ns;
     void *port_memory;
+    uint64_t carried_ns[EP_SIM_THREADS]; /* by tid modulo: for the next sample, the ring had no room */
     unsigned wakes, scans, module_scans;
     unsigned starts[EP_ROLES], joins[EP_ROLES]; /* number of calls */
     struct ep_address listen[EP_ROLES];         /* of the last ep_port_listen(); the path is the caller's */
@@ -115,7 +120,7 @@ void ep_sim_run(uint64_t ns);
 /* True if the role's function has been started and has not returned. */
 bool ep_sim_alive(enum ep_role role);
 
-/* A disk for ep_port_store_*() (disk.c). The power fails during the cut_at-th call that changes something, 0: never.
+/* A disk for ep_port_spool_*() (disk.c). The power fails during the cut_at-th call that changes something, 0: never.
  * Any subset of the unsynced sectors is then written, by the dice. */
 struct ep_sim_disk {
     uint64_t dice;
@@ -175,6 +180,8 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
 
 /* Sets the stack that ep_port_here() reports until the next call; its leaf has called the hook. */
 void ep_sim_here(const uint16_t *functions, unsigned depth);
+/* The bytes from there on, at most size, that are in the memory of its stack. */
+size_t ep_sim_here_size(uintptr_t from, size_t size);
 
 /* Ends a thread: enter, ep_thread_residual, leave. False: no profiler runs. */
 bool ep_sim_rest(uint32_t tid, int64_t rest_ns);

@@ -93,6 +93,13 @@ void ep_sim_here(const uint16_t *functions, unsigned depth)
     chain(with_hook, depth + 1, here, &here_context);
 }
 
+size_t ep_sim_here_size(uintptr_t from, size_t size)
+{
+    const uintptr_t left = here_context.stack_end - from;
+
+    return size < left ? size : left;
+}
+
 uint32_t ep_port_here(struct ep_registers *registers)
 {
     *registers = here_context;
@@ -101,8 +108,8 @@ uint32_t ep_port_here(struct ep_registers *registers)
 
 uint32_t ep_port_bounds(struct ep_registers *registers)
 {
-    registers->stack_start = here_context.stack_start;
-    registers->stack_end = here_context.stack_end;
+    registers->stack_start = ep_sim.no_bounds ? 0 : here_context.stack_start;
+    registers->stack_end = ep_sim.no_bounds ? 0 : here_context.stack_end;
     return ep_sim.tid;
 }
 
@@ -115,7 +122,8 @@ bool ep_sim_tick(uint32_t tid, uint32_t ticks, const uint16_t *functions, unsign
     if (!ep)
         return false;
     chain(functions, depth, records, &registers);
-    ep_capture(ep, &registers, tid, (uint64_t)ticks * ep_sim.period_ns);
+    uint64_t *carried = &ep_sim.carried_ns[tid % EP_SIM_THREADS], ns = *carried + (uint64_t)ticks * ep_sim.period_ns;
+    *carried = ep_capture(ep, &registers, tid, ns) ? ns : 0;
     ep_release();
     return true;
 }

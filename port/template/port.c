@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <edgeprof/edgeprof.h>
+#include <edgeprof/outlive.h>
 
 /* ==== level 1: the first flame graph, with EP_MANUAL ==== */
 
@@ -52,6 +53,13 @@ void ep_port_random(void *bytes, size_t size)
     }
 }
 
+void *ep_port_memory(size_t size)
+{
+    /* !FIXME: from the system's allocator, or parts of one array. pprof, names and the control endpoint need it. */
+    (void)size;
+    return NULL;
+}
+
 const char *ep_port_forbidden(void)
 {
     return NULL;
@@ -78,17 +86,20 @@ struct ep_work *ep_port_work(void)
     return &work;
 }
 
-size_t ep_port_memory_size(void)
+size_t ep_port_memory_size(unsigned threads)
 {
-    /* !FIXME: size of the thread table, EP_PORT_BYTES at most. */
+    /* !FIXME: size of the thread table. */
+    (void)threads;
     return 0;
 }
 
-int ep_port_sampling_start(void *memory, uint32_t period_ns, uint32_t clock)
+int ep_port_sampling_start(void *memory, unsigned threads, uint32_t period_ns, uint32_t clock)
 {
     /* !FIXME: from here on, every period_ns of a thread's CPU time: if (ep_hold()) { ep_capture(...); ep_release(); },
-     * with the interrupted registers and the bounds of the interrupted stack. */
+     * with the interrupted registers and the bounds of the interrupted stack. If ep_capture() returns -ENOSPC, add the
+     * sample's time to the thread's next one. */
     (void)memory;
+    (void)threads;
     (void)period_ns;
     (void)clock;
     return 0;
@@ -229,6 +240,13 @@ int ep_port_thread_blocked(uint32_t tid, struct ep_registers *registers, uint64_
     return -ENOSYS;
 }
 
+unsigned ep_port_thread_wait(uint32_t tid)
+{
+    /* !FIXME: what the thread waits for, where the scheduler knows it. */
+    (void)tid;
+    return EP_WAIT_OTHER;
+}
+
 size_t ep_port_copy(uint32_t tid, uintptr_t from, void *to, size_t size)
 {
     (void)tid; /* stacks of tasks are never freed here */
@@ -297,6 +315,15 @@ uintptr_t ep_port_symbol(uintptr_t pc, char *name, size_t size)
     return 0;
 }
 
+bool ep_port_function_next(uintptr_t from, uintptr_t end, struct ep_port_function *function)
+{
+    /* Correct on a system that gives programs no code of its own. */
+    (void)from;
+    (void)end;
+    (void)function;
+    return false;
+}
+
 uint64_t ep_port_thread_cpu_ns(void)
 {
     /* !FIXME: CPU time of the calling thread; 0 makes edgeprof's own cost invisible in the statistics. */
@@ -336,22 +363,22 @@ bool ep_port_stayed(void)
 
 /* ==== level 5: storage, for programs that have a spool (core/features/spool/) ==== */
 
-int ep_port_store_open(const char *dir)
+int ep_port_spool_open(const char *dir)
 {
     /* !FIXME: for a spool: files or regions of flash by number; see port.h. Without it, the spool stays in memory. */
     (void)dir;
     return -ENOSYS;
 }
 
-void ep_port_store_close(void) {}
+void ep_port_spool_close(void) {}
 
-int64_t ep_port_store_size(unsigned file)
+int64_t ep_port_spool_size(unsigned file)
 {
     (void)file;
     return 0;
 }
 
-int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
+int64_t ep_port_spool_read(unsigned file, uint64_t at, void *bytes, size_t size)
 {
     (void)file;
     (void)at;
@@ -360,7 +387,7 @@ int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
     return 0;
 }
 
-int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
+int ep_port_spool_write(unsigned file, uint64_t at, const void *bytes, size_t size)
 {
     (void)file;
     (void)at;
@@ -369,13 +396,13 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
     return -ENOSYS;
 }
 
-int ep_port_store_sync(unsigned file)
+int ep_port_spool_sync(unsigned file)
 {
     (void)file;
     return -ENOSYS;
 }
 
-int ep_port_store_cut(unsigned file, uint64_t size)
+int ep_port_spool_cut(unsigned file, uint64_t size)
 {
     (void)file;
     (void)size;
@@ -540,5 +567,33 @@ int ep_port_thread_context_find(const char *name, bool skip_own)
 {
     (void)name;
     (void)skip_own;
+    return -ENOSYS;
+}
+
+/* ==== level 9: the memory outlives the process ==== */
+
+int ep_port_outlive_open(const char *folder)
+{
+    (void)folder;
+    return -ENOSYS;
+}
+
+bool ep_port_outlived_next(struct ep_outlived_file *file)
+{
+    (void)file;
+    return false;
+}
+
+void ep_port_outlived_done(const struct ep_outlived_file *file, bool remove)
+{
+    (void)file;
+    (void)remove;
+}
+
+int ep_port_outlive_begin(struct ep_config *config, const struct ep_own_text *own_text, bool at_once)
+{
+    (void)config;
+    (void)own_text;
+    (void)at_once;
     return -ENOSYS;
 }

@@ -3,8 +3,8 @@
  * as edgeprof/SERVICE on a connection of its own, and counts as delivered when the broker has acknowledged it.
  *
  * A broker cannot pass on the server's answer. The subscriber must keep the order of messages and post them to
- * /edgeprof/v1/push. If that answers 409, the segment is lost until the program restarts. With config.encoder =
- * &ep_encoder_pprof each message is independent.
+ * /edgeprof/v1/push. If that answers 409, the segment is lost until the program restarts. After
+ * ep_pprof_start() each message is independent.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 /*
  * Trusted certificates, one at a time: for each certificate of a server's chain the whole file is read, and only
- * certificates with the name of its issuer are parsed. So a large bundle needs no more memory than one certificate.
- * Accepts PEM with any number of certificates, or DER with one. Names are compared byte by byte. Does not support
- * hashed directories.
+ * certificates with the name of its issuer are parsed. So a large bundle needs no more memory than two certificates.
+ * Accepts PEM with any number of certificates, or DER with one. Does not support hashed directories.
  *
- *   ep_tls_authority_find, ep_tls_authority_check -> next_certificate -> next_line -> next_byte -> read
- *                                                                     -> decode_pem
- *                                                 -> subject_of
+ *   ep_tls_authority_find, ep_tls_authority_has, ep_tls_authority_check -> next_certificate -> next_line -> next_byte
+ *                                                                                          -> decode_pem
+ *                                                                       -> subject_of
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +19,6 @@
 
 #define CERTIFICATE_MAX 4096 /* maximum size of a certificate in DER; longer ones are skipped */
 #define PEM_LINE_MAX    96   /* PEM lines have 64 characters */
-#define CANDIDATES_MAX  4    /* maximum number of certificates with the same name that are tried */
 
 struct reader {
     int fd; /* -1: from memory */
@@ -191,40 +189,82 @@ int ep_tls_authority_check(const struct ep_tls_authority *authority)
     return found ? 0 : reader.error ? reader.error : -EINVAL;
 }
 
-/* Parses the certificate into *list. Skips it if mbedtls cannot parse it; fails only if memory is short. */
-static int list_add(mbedtls_x509_crt **list, const struct reader *reader)
+static void candidate_free(mbedtls_x509_crt *candidate)
 {
-    if (!*list) {
-        *list = mbedtls_calloc(1, sizeof **list);
-        if (!*list)
-            return MBEDTLS_ERR_X509_ALLOC_FAILED;
-        mbedtls_x509_crt_init(*list);
+    mbedtls_x509_crt_free(candidate);
+    mbedtls_free(candidate);
+}
+
+/* Parses the certificate. *candidate is NULL if this build does not support it; fails only if memory is short. */
+static int candidate_parse(struct ep_tls *tls, const struct reader *reader, mbedtls_x509_crt **candidate)
+{
+    *candidate = mbedtls_calloc(1, sizeof **candidate);
+    if (!*candidate)
+        return MBEDTLS_ERR_X509_ALLOC_FAILED;
+    mbedtls_x509_crt_init(*candidate);
+    int result = mbedtls_x509_crt_parse_der(*candidate, reader->der, reader->der_size);
+    if (result == 0)
+        return 0;
+    candidate_free(*candidate);
+    *candidate = NULL;
+    if (result == MBEDTLS_ERR_X509_ALLOC_FAILED)
+        return result;
+    (void)ep_tls_note_algorithm(tls, result, reader->der, reader->der_size);
+    return 0;
+}
+
+/* Keeps the better one of *best and the candidate. *rank: of *best; it is not checked while there is only one. */
+static void candidate_choose(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *candidate,
+                             mbedtls_x509_crt **best, int *rank)
+{
+    if (*best && *rank < 0)
+        *rank = ep_tls_issuer_rank(tls, child, *best);
+    const int other = *best ? ep_tls_issuer_rank(tls, child, candidate) : -1;
+    if (*best && other <= *rank) {
+        candidate_free(candidate);
+        return;
     }
-    int result = mbedtls_x509_crt_parse_der(*list, reader->der, reader->der_size);
-    return result == MBEDTLS_ERR_X509_ALLOC_FAILED ? result : 0;
+    if (*best)
+        candidate_free(*best);
+    *best = candidate;
+    *rank = other;
 }
 
 int ep_tls_authority_find(void *context, const mbedtls_x509_crt *child, mbedtls_x509_crt **found)
 {
-    const struct ep_tls_authority *authority = context;
+    struct ep_tls *tls = context;
+    mbedtls_x509_crt *candidate;
     struct reader reader;
-    int result = 0;
+    int result = 0, rank = -1;
 
     *found = NULL;
-    if ((!authority->file && !authority->bytes) || open_reader(&reader, authority) != 0)
+    if ((!tls->authority.file && !tls->authority.bytes) || open_reader(&reader, &tls->authority) != 0)
         return 0;
-    for (int count = 0; result == 0 && count < CANDIDATES_MAX && next_certificate(&reader);) {
+    while (result == 0 && rank < EP_TLS_RANK_BEST && next_certificate(&reader)) {
         mbedtls_x509_buf subject = subject_of(&reader);
-        if (subject.len != child->issuer_raw.len || memcmp(subject.p, child->issuer_raw.p, subject.len) != 0)
+        if (!ep_tls_name_may_match(&subject, &child->issuer_raw))
             continue;
-        result = list_add(found, &reader);
-        count++;
+        result = candidate_parse(tls, &reader, &candidate);
+        if (candidate)
+            candidate_choose(tls, child, candidate, found, &rank);
     }
     close_reader(&reader);
     if (result != 0 && *found) {
-        mbedtls_x509_crt_free(*found);
-        mbedtls_free(*found);
+        candidate_free(*found);
         *found = NULL;
     }
     return result;
+}
+
+bool ep_tls_authority_has(const struct ep_tls_authority *authority, const mbedtls_x509_crt *cert)
+{
+    struct reader reader;
+    bool found = false;
+
+    if ((!authority->file && !authority->bytes) || open_reader(&reader, authority) != 0)
+        return false;
+    while (!found && next_certificate(&reader))
+        found = reader.der_size == cert->raw.len && memcmp(reader.der, cert->raw.p, reader.der_size) == 0;
+    close_reader(&reader);
+    return found;
 }

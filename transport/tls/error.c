@@ -1,7 +1,7 @@
 /*
  * Errors for people: one line, and an errno value that a transport may return (without special meaning there, unlike
- * EAGAIN). Lines about connections are constants, so any thread may read them at any time. Lines about the
- * configuration are composed at setup. They contain no secrets.
+ * EAGAIN). Lines about connections are constants, but for one with a size, whose last byte is always 0: any thread may
+ * read them at any time. Lines about the configuration are composed at setup. They contain no secrets.
  */
 #include <errno.h>
 #include <mbedtls/error.h>
@@ -11,6 +11,7 @@
 #include "internal.h"
 
 static char setup_line[200];
+static char large_line[112];
 static _Atomic(const char *) line;
 
 const char *ep_tls_error(void)
@@ -31,6 +32,25 @@ int ep_tls_refuse(int error, const char *what, const char *name)
     setup_line[at + size] = 0;
     atomic_store_explicit(&line, setup_line, memory_order_release);
     return error;
+}
+
+/* Writes the number's digits before `end`. */
+static char *put_digits(char *end, size_t number)
+{
+    do
+        *--end = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return end;
+}
+
+int ep_tls_refuse_size(int error, const char *what, size_t figure, const char *limit)
+{
+    char text[64];
+    size_t size = strlen(limit);
+    char *end = text + sizeof text - 1 - size;
+
+    memcpy(end, limit, size + 1); /* a short constant */
+    return ep_tls_refuse(error, what, put_digits(end, figure));
 }
 
 void ep_tls_fine(void)
@@ -72,7 +92,8 @@ static const struct reason certificate_reasons[] = {
 static const struct reason alert_reasons[] = {
     {MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
     {MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE, -EPROTO,
-     "the server refused the handshake: no common parameters, or it requires a client certificate"},
+     "the server refused the handshake: no common parameters (its key must be RSA, P-256, P-384 or P-521), or it "
+     "requires a client certificate"},
     {MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED, -EACCES, "the server requires a client certificate"},
     {MBEDTLS_SSL_ALERT_MSG_BAD_CERT, -EACCES, "the server refused our client certificate"},
     {MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT, -EACCES, "the server refused our client certificate: unsupported"},
@@ -88,8 +109,9 @@ static const struct reason alert_reasons[] = {
 static const struct reason result_reasons[] = {
     {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, -EPROTONOSUPPORT, "the server speaks neither TLS 1.3 nor 1.2"},
     {MBEDTLS_ERR_SSL_CONN_EOF, -ECONNRESET, "the server closed the connection without a TLS close_notify"},
-    {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, -EPROTO,
-     "a TLS message is larger than 16 KiB, or our client certificate than 4 KiB"},
+    {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, -EPROTO, "a TLS message is larger than 16 KiB, or one of ours than 4 KiB"},
+    {MBEDTLS_ERR_X509_FATAL_ERROR, -EKEYREJECTED,
+     "the server's certificate chain has more than 8 intermediates, the limit"},
     {MBEDTLS_ERR_SSL_INVALID_MAC, -EPROTO, "a TLS record was corrupted in transit"},
     {MBEDTLS_ERR_PLATFORM_HW_ACCEL_FAILED, -EIO, "the kernel has no random numbers yet"},
     {0, -EPROTO, "the server violated the TLS protocol"},
@@ -111,6 +133,31 @@ static const struct reason *certificate_reason(uint32_t flags)
     return reason;
 }
 
+/* The size of a handshake message that exceeds the limit; 0: the failure has another reason. */
+static size_t large_message(struct ep_tls *tls)
+{
+    return !mbedtls_ssl_is_handshake_over(&tls->ssl) && tls->ssl.in_hslen > MBEDTLS_SSL_IN_CONTENT_LEN
+               ? tls->ssl.in_hslen
+               : 0;
+}
+
+static int fail_large(struct ep_tls *tls, size_t size)
+{
+    static const char begin[] = "a handshake message of the server has ";
+    static const char end[] = " bytes, the limit is 16384: its certificate chain is too long";
+    char digits[8], *first = put_digits(digits + sizeof digits, size); /* TLS has 24 bits */
+    char *at = large_line;
+
+    _Static_assert(MBEDTLS_SSL_IN_CONTENT_LEN == 16384, "the line has the limit");
+    _Static_assert(sizeof begin + sizeof digits + sizeof end < sizeof large_line, "the last byte stays 0");
+    memcpy(at, begin, sizeof begin - 1);
+    at += sizeof begin - 1;
+    memcpy(at, first, (size_t)(digits + sizeof digits - first));
+    at += digits + sizeof digits - first;
+    memcpy(at, end, sizeof end);
+    return ep_tls_fail(tls, -EPROTO, large_line);
+}
+
 int ep_tls_failed(struct ep_tls *tls, int result)
 {
     const struct reason *reason;
@@ -124,11 +171,16 @@ int ep_tls_failed(struct ep_tls *tls, int result)
         return ep_tls_fail(tls, -ETIMEDOUT, "the server did not answer in time");
     if (ep_tls_arena_short()) /* whatever error mbedtls returned */
         return ep_tls_fail(tls, -ENOMEM, "TLS memory is too small: use EP_TLS_MEMORY or more");
+    if (large_message(tls) > 0)
+        return fail_large(tls, large_message(tls));
     if (result == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || result == MBEDTLS_ERR_SSL_BAD_CERTIFICATE)
         reason = certificate_reason(mbedtls_ssl_get_verify_result(&tls->ssl));
     else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE)
         reason = reason_of(alert_reasons, tls->ssl.in_msg[1]);
     else
         reason = reason_of(result_reasons, result);
+    if (tls->unsupported &&
+        (reason->code == MBEDTLS_X509_BADCERT_NOT_TRUSTED || result == MBEDTLS_ERR_X509_UNKNOWN_SIG_ALG))
+        return ep_tls_fail(tls, -EKEYREJECTED, tls->unsupported);
     return ep_tls_fail(tls, reason->error, reason->text);
 }

@@ -5,6 +5,7 @@
  *   stream.c       a connection as an ep_stream; https as an ep_transport
  *   verify.c       checks of the server: pins, IP addresses as names, dates
  *   authority.c    trusted certificates, one at a time
+ *   chain.c        order of the server's chain, unsupported algorithms
  *   error.c        mbedtls' results -> errno value and one line
  *   host.c         time and random numbers for mbedtls
  *   arena.c        memory for mbedtls
@@ -53,14 +54,16 @@ struct ep_tls {
     /* the connection */
     void *tcp; /* state of its ep_stream_tcp; NULL: not connected */
     const struct ep_deadline *deadline;
-    unsigned late;       /* number of reads since the deadline has passed */
-    bool waited;         /* the last read or write timed out */
-    int broken;          /* last error of ep_stream_tcp; 0: none */
-    bool heard, alien;   /* heard: the first byte has arrived; alien: it is not TLS */
-    bool verified;       /* a certificate was verified: the session was not resumed */
-    const char *name;    /* name that the certificate must have */
-    uint8_t address[16]; /* the same as a binary address */
-    size_t address_size; /* 0: not an address */
+    unsigned late;           /* number of reads since the deadline has passed */
+    bool waited;             /* the last read or write timed out */
+    int broken;              /* last error of ep_stream_tcp; 0: none */
+    bool heard, alien;       /* heard: the first byte has arrived; alien: it is not TLS */
+    bool verified;           /* a certificate was verified: the session was not resumed */
+    const char *name;        /* name that the certificate must have */
+    uint8_t address[16];     /* the same as a binary address */
+    size_t address_size;     /* 0: not an address */
+    unsigned ranked;         /* number of signatures that were checked to choose issuers */
+    const char *unsupported; /* line about an algorithm of a certificate that was left out; NULL: none */
 
     _Atomic uint64_t handshakes, resumed, failed; /* as in struct ep_tls_info; read by any thread */
     _Atomic unsigned version;
@@ -94,9 +97,27 @@ bool ep_tls_has_clock(void);
 /* Checks that there is a certificate. Returns 0; -EINVAL: none; else the error of reading the file. Context: init. */
 int ep_tls_authority_check(const struct ep_tls_authority *authority);
 
-/* Implements mbedtls_x509_crt_ca_cb_t; context: struct ep_tls_authority. It finds certificates with the name of the
+/* Implements mbedtls_x509_crt_ca_cb_t; context: struct ep_tls. It finds the best certificate with the name of the
  * child's issuer. */
-int ep_tls_authority_find(void *authority, const mbedtls_x509_crt *child, mbedtls_x509_crt **found);
+int ep_tls_authority_find(void *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt **found);
+
+/* Returns true if this very certificate is trusted. Context: deliver. */
+bool ep_tls_authority_has(const struct ep_tls_authority *authority, const mbedtls_x509_crt *cert);
+
+/* ---- chain.c ---- */
+
+#define EP_TLS_RANK_BEST 2 /* has signed the child, and its dates are right */
+
+/* Returns how well the parent fits as the child's issuer: EP_TLS_RANK_BEST, 1 if only its dates are wrong, 0 if it has
+ * not signed the child or was not checked, because there are too many or the deadline has passed. Context: deliver. */
+int ep_tls_issuer_rank(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *parent);
+
+/* Returns true if both encoded names are equal, or almost. Context: deliver. */
+bool ep_tls_name_may_match(const mbedtls_x509_buf *a, const mbedtls_x509_buf *b);
+
+/* Sets tls->unsupported if mbedtls' result means that the certificate has an unsupported algorithm. Returns true then.
+ * Context: deliver. */
+bool ep_tls_note_algorithm(struct ep_tls *tls, int result, const uint8_t *der, size_t size);
 
 /* ---- verify.c ---- */
 
@@ -115,6 +136,9 @@ int ep_tls_verify(void *tls, mbedtls_x509_crt *cert, int depth, uint32_t *flags)
 
 /* Sets the line of ep_tls_error() to both texts joined, for setup. Returns error. Context: init. */
 int ep_tls_refuse(int error, const char *what, const char *name);
+
+/* The same for "WHAT: FIGURE bytes, LIMIT". Context: init. */
+int ep_tls_refuse_size(int error, const char *what, size_t figure, const char *limit);
 
 /* Clears the line after a successful connection. Context: deliver. */
 void ep_tls_fine(void);

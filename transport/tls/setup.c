@@ -16,7 +16,9 @@
 
 #include "internal.h"
 
-#define FILE_MAX 16384 /* maximum size of a client certificate with its chain, or of a key */
+#define FILE_MAX      16384 /* maximum size of the file of a client certificate with its chain, or of a key */
+#define CHAIN_HEAD    8     /* of the message with the client certificates, in TLS 1.3, which needs more than TLS 1.2 */
+#define CHAIN_OF_EACH 5
 
 /* ---- memory ---- */
 
@@ -147,8 +149,11 @@ static int read_file(const char *path, struct blob *blob)
     if (fd < 0)
         return -errno;
     int error = fstat(fd, &file) == 0 ? 0 : -errno;
-    if (!error && (!S_ISREG(file.st_mode) || file.st_size <= 0 || file.st_size > FILE_MAX))
+    if (!error && (!S_ISREG(file.st_mode) || file.st_size <= 0))
         error = -EINVAL;
+    blob->size = !error ? (size_t)file.st_size : 0;
+    if (!error && file.st_size > FILE_MAX)
+        error = -EFBIG;
     if (!error) {
         blob->size = (size_t)file.st_size + 1;
         blob->bytes = blob->file = mbedtls_calloc(1, blob->size);
@@ -162,11 +167,13 @@ static int read_file(const char *path, struct blob *blob)
 static int blob_load(struct blob *blob, const char *path, const void *bytes, size_t size)
 {
     *blob = (struct blob){.bytes = bytes, .size = size};
+    if (!path && size > FILE_MAX)
+        return -EFBIG;
     if (path) {
         int error = read_file(path, blob);
         if (error)
             return error;
-    } else if (size > 0 && size <= FILE_MAX) {
+    } else if (size > 0) {
         blob->bytes = blob->file = mbedtls_calloc(1, size + 1);
         if (!blob->file)
             return -ENOMEM;
@@ -179,6 +186,27 @@ static int blob_load(struct blob *blob, const char *path, const void *bytes, siz
     return 0;
 }
 
+static int refuse_large(int error, const struct blob *blob)
+{
+    return ep_tls_refuse_size(error, "the file of a client certificate or key has ", blob->size,
+                              " bytes, the limit is 16384");
+}
+
+/* Checks that the certificate with its chain fits into a message. */
+static int check_chain_size(const struct ep_tls *tls)
+{
+    size_t size = CHAIN_HEAD;
+
+    for (const mbedtls_x509_crt *cert = &tls->cert; cert; cert = cert->next)
+        size += CHAIN_OF_EACH + cert->raw.len;
+    if (size <= MBEDTLS_SSL_OUT_CONTENT_LEN)
+        return 0;
+    return ep_tls_refuse_size(-EFBIG, "the client certificate is too large: its chain makes a message of ", size,
+                              " bytes, the limit is 4096");
+}
+
+_Static_assert(FILE_MAX == 16384 && MBEDTLS_SSL_OUT_CONTENT_LEN == 4096, "lines name the limits");
+
 static int setup_cert(struct ep_tls *tls, const struct ep_tls_config *config)
 {
     const char *name = config->cert_file ? config->cert_file : "cert";
@@ -188,7 +216,11 @@ static int setup_cert(struct ep_tls *tls, const struct ep_tls_config *config)
     if (!error && mbedtls_x509_crt_parse(&tls->cert, blob.bytes, blob.size) != 0)
         error = -EINVAL;
     mbedtls_free(blob.file);
-    return error ? ep_tls_refuse(error, "cannot read a client certificate (PEM or DER) from ", name) : 0;
+    if (error == -EFBIG)
+        return refuse_large(error, &blob);
+    return error ? ep_tls_refuse(
+                       error, "cannot read a client certificate (PEM or DER; RSA, P-256, P-384 or P-521) from ", name)
+                 : check_chain_size(tls);
 }
 
 static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
@@ -200,8 +232,11 @@ static int setup_key(struct ep_tls *tls, const struct ep_tls_config *config)
     if (!error && mbedtls_pk_parse_key(&tls->key, blob.bytes, blob.size, NULL, 0, ep_tls_random, NULL) != 0)
         error = -EINVAL;
     mbedtls_free(blob.file);
+    if (error == -EFBIG)
+        return refuse_large(error, &blob);
     if (error)
-        return ep_tls_refuse(error, "cannot read an unencrypted private key (PEM or DER) from ", name);
+        return ep_tls_refuse(
+            error, "cannot read an unencrypted private key (PEM or DER; RSA, P-256, P-384 or P-521) from ", name);
     if (mbedtls_pk_check_pair(&tls->cert.pk, &tls->key, ep_tls_random, NULL) != 0)
         return ep_tls_refuse(-EINVAL, "client certificate and key do not match: ", name);
     return 0;
@@ -232,7 +267,7 @@ static int ssl_configure(struct ep_tls *tls)
     mbedtls_ssl_conf_rng(config, ep_tls_random, NULL);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
     mbedtls_ssl_conf_verify(config, ep_tls_verify, tls);
-    mbedtls_ssl_conf_ca_cb(config, ep_tls_authority_find, &tls->authority);
+    mbedtls_ssl_conf_ca_cb(config, ep_tls_authority_find, tls);
     mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
     mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(config,
                                                              MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);

@@ -176,6 +176,8 @@ static int tls_connect(void *state, const char *host, const char *port, const st
     use_stream(tls, stream, deadline);
     tls->broken = 0;
     tls->heard = tls->alien = false;
+    tls->ranked = 0;
+    tls->unsupported = NULL;
     (void)ep_tls_arena_short();
     int result = prepare_connection(tls, host);
     if (result == 0)

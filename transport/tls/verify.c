@@ -76,6 +76,17 @@ static int is_pinned(const struct ep_tls *tls, const mbedtls_x509_crt *cert)
     return 0;
 }
 
+/* A self-signed certificate of a server may be trusted itself, though it is no authority. */
+static void check_own_trust(const struct ep_tls *tls, const mbedtls_x509_crt *cert, uint32_t *flags)
+{
+    if ((*flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) && cert->issuer_raw.len == cert->subject_raw.len &&
+        memcmp(cert->issuer_raw.p, cert->subject_raw.p, cert->issuer_raw.len) == 0 &&
+        ep_tls_authority_has(&tls->authority, cert))
+        *flags &= ~(uint32_t)MBEDTLS_X509_BADCERT_NOT_TRUSTED;
+    if (tls->address_size > 0 && !has_address(tls, cert))
+        *flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
+}
+
 int ep_tls_verify(void *context, mbedtls_x509_crt *cert, int depth, uint32_t *flags)
 {
     struct ep_tls *tls = context;
@@ -86,8 +97,8 @@ int ep_tls_verify(void *context, mbedtls_x509_crt *cert, int depth, uint32_t *fl
         *flags &= depth == 0 ? ~(uint32_t)(MBEDTLS_X509_BADCERT_NOT_TRUSTED | MBEDTLS_X509_BADCERT_CN_MISMATCH |
                                            MBEDTLS_X509_BADCERT_BAD_MD)
                              : 0;
-    else if (depth == 0 && tls->address_size > 0 && !has_address(tls, cert))
-        *flags |= MBEDTLS_X509_BADCERT_CN_MISMATCH;
+    else if (depth == 0)
+        check_own_trust(tls, cert, flags);
     if (depth > 0)
         return 0;
     tls->verified = true;

@@ -106,13 +106,14 @@ static void put_governor(struct ep_text *out, const struct ep_stats *stats)
     ep_text_put(out, "}");
 }
 
-/* Explains the errors that ep_port_store_open() defines. */
+/* Explains the errors that ep_port_spool_open() defines. */
 static const char *spool_error_text(uint64_t error)
 {
     if (error == EBUSY)
         return "another process uses this directory; give each its own";
     if (error == EPERM)
-        return "the directory or a file in it is another user's, or everybody may write to it; chown it, chmod 700";
+        return "the directory, a folder before it or a file in it is another user's, or everybody may write to it; "
+               "chown it, chmod 700";
     return "";
 }
 
@@ -176,7 +177,7 @@ static int put_status(struct ep_text *out)
     put_member(out, "timed_samples", stats.timed_samples);
     put_member(out, "timed_faults", stats.timed_faults);
     put_member(out, "intervals_early", stats.intervals_early);
-    put_member(out, "degraded_contexts", stats.degraded_contexts);
+    put_member(out, "degraded_labels", stats.degraded_labels);
     put_member(out, "degraded_addresses", stats.degraded_addresses);
     put_member(out, "degraded_frames", stats.degraded_frames);
     put_governor(out, &stats);

@@ -23,7 +23,10 @@ static const struct ep_service service = {
     .done = ep_control_done,
 };
 static struct ep_client client[CLIENTS];
-static char requests[CLIENTS * EP_CONTROL_REQUEST], buffer[EP_CONTROL_ANSWER];
+/* From the first start on. */
+static struct {
+    char requests[CLIENTS * EP_CONTROL_REQUEST], buffer[EP_CONTROL_ANSWER];
+} * memory;
 static struct ep_server server;
 
 static void control_thread(void)
@@ -43,11 +46,13 @@ int ep_control_start(const char *where, const char *token)
         return 0;
     if (atomic_load(&server.running))
         return -EALREADY;
+    if (!memory && !(memory = ep_port_memory(sizeof *memory)))
+        return -ENOMEM;
     server.service = &service;
     server.client = client;
     server.clients = CLIENTS;
-    server.requests = requests;
-    server.buffer = buffer;
+    server.requests = memory->requests;
+    server.buffer = memory->buffer;
     server.token = token && *token ? token : NULL;
     if (where[0] == '/') {
         address.path = where;

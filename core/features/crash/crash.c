@@ -148,7 +148,7 @@ static bool is_ours(void)
 /* Only receivers of the compact format read records. */
 static void crash_begin(struct ep *ep)
 {
-    const bool sends = ep->deliver->transport && !ep->config.encoder && is_ours();
+    const bool sends = ep->deliver->transport && !EP_HAS_FEATURE(convert) && is_ours();
 
     crash.record_segment = sends && crash.view ? message_put(ep, crash.view) : 0;
     crash.missed_segment = sends && crash.missed.count ? message_put(ep, NULL) : 0;

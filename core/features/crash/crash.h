@@ -20,7 +20,7 @@
 #define EP_CRASH_BODY_AT      4608u
 #define EP_CRASH_BODY_MOST    (EP_CRASH_FILE_SIZE - EP_CRASH_BODY_AT)
 #define EP_CRASH_THREADS      32u
-#define EP_CRASH_MODULES_MOST EP_MAX_MODULES
+#define EP_CRASH_MODULES_MOST (EP_MAX_MODULES < 48 ? EP_MAX_MODULES : 48)
 #define EP_CRASH_PATH         128u
 #define EP_CRASH_DEPTH        1023u /* receivers refuse deeper stacks, the frame of a missing root included */
 

@@ -29,33 +29,19 @@ static uint64_t next_ns;   /* time of the next try; 0: no dump in progress */
 static struct {
     uint32_t run; /* of the profiler */
     unsigned count;
-    uint32_t tid[EP_MAX_THREADS]; /* still without a stack */
+    uint32_t *tid; /* EP_THREADS_MOST, still without a stack; from the first dump on */
     uint64_t until_ns, pause_ns;
 } pending;
 
 /* Returns 0 if the thread's stack is recorded, else a negative errno value; -ESRCH: the thread has ended. */
 static int capture_blocked(struct ep *ep, uint32_t tid)
 {
-    static const struct ep_work nothing;
     const struct ep_hook_event event = {.kind = EP_KIND_THREAD, .count = 1, .value = 1};
-    struct ep_registers before, after;
-    uint64_t ran_before = 0, ran_after = 0;
+    struct ep_registers at;
+    uint64_t ran = 0;
+    int error = ep_port_thread_blocked(tid, &at, &ran);
 
-    int error = ep_port_thread_blocked(tid, &before, &ran_before);
-    if (error)
-        return error;
-    struct ep_registers at = before;
-    if (!at.stack_end)
-        at.stack_end = UINTPTR_MAX; /* up to the end of the mapped memory */
-    if (!ep_copy_stack(ep, tid, &at))
-        return -ENOMEM;
-    error = ep_port_thread_blocked(tid, &after, &ran_after);
-    if (error)
-        return error;
-    if (ran_before != ran_after || before.pc != after.pc || before.sp != after.sp)
-        return -EAGAIN;
-    ep_capture_for(ep, &nothing, &at, tid, &event);
-    return 0;
+    return error ? error : ep_blocked_take(ep, tid, &at, ran, &event);
 }
 
 /* True if the thread's stack is recorded, or the thread has ended. */
@@ -87,7 +73,7 @@ static void try_first(uint32_t tid)
 
     if (capture_thread(ep, tid))
         return;
-    if (pending.count < EP_MAX_THREADS)
+    if (pending.tid && pending.count < EP_THREADS_MOST)
         pending.tid[pending.count++] = tid;
     else
         record_missing(ep, tid);
@@ -122,6 +108,8 @@ static void retry_pending(struct ep *ep)
 
 static void dump_begin(struct ep *ep, uint64_t now)
 {
+    if (!pending.tid)
+        pending.tid = ep_port_memory(EP_THREADS_MOST * sizeof *pending.tid);
     pending.run = ep->run;
     pending.count = 0;
     pending.until_ns = now + (receivers & EP_SNAPSHOT_PUSH || ep->interval_ns < PULL_NS ? ep->interval_ns : PULL_NS);

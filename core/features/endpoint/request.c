@@ -167,6 +167,14 @@ static struct ep_part host_of(struct ep_part value)
     return value.size && value.at[0] == '[' ? ep_part_before(&value, ']') : ep_part_before(&value, ':');
 }
 
+/* True if a browser says that a page of another site has caused the request: an image whose address is a query, or a
+ * form. Other programs send neither header. */
+static bool is_of_a_page(struct ep_part name, struct ep_part value)
+{
+    return is_header(name, "origin") ||
+           (is_header(name, "sec-fetch-site") && (ep_part_is(value, "cross-site") || ep_part_is(value, "same-site")));
+}
+
 /* Reads the headers. If there are several Authorization headers, the last counts. False: no valid token. */
 static bool headers_read(struct ep_part headers, const char *token, struct ep_request *request)
 {
@@ -178,6 +186,7 @@ static bool headers_read(struct ep_part headers, const char *token, struct ep_re
             value = (struct ep_part){value.at + 1, value.size - 1};
         if (is_header(name, "host"))
             request->host = host_of(value);
+        request->foreign |= is_of_a_page(name, value);
         if (token && is_header(name, "authorization"))
             good = is_authorized(value, token);
     }
@@ -194,7 +203,9 @@ int ep_request_read(const char *bytes, size_t size, const char *token, struct ep
         return -EINVAL;
     request->path = ep_part_before(&target, '?');
     request->query = target;
-    return headers_read(rest, token, request) ? 0 : -EACCES;
+    if (!headers_read(rest, token, request))
+        return -EACCES;
+    return request->foreign ? -EXDEV : 0;
 }
 
 const char *ep_request_verdict(int error)
@@ -203,10 +214,10 @@ const char *ep_request_verdict(int error)
            : error == -ESRCH                     ? "503 Service Unavailable"
            : error == -EBUSY || error == -EUSERS ? "503 Service Unavailable\r\nRetry-After: 1"
            : error == -EINVAL                    ? "400 Bad Request"
-           : error == -EACCES  ? "401 Unauthorized\r\nWWW-Authenticate: Bearer, Basic realm=\"edgeprof\""
-           : error == -EPERM   ? "403 Forbidden"
-           : error == -ENOENT  ? "404 Not Found"
-           : error == -ENOTSUP ? "405 Method Not Allowed"
+           : error == -EACCES ? "401 Unauthorized\r\nWWW-Authenticate: Bearer, Basic realm=\"edgeprof\""
+           : error == -EPERM || error == -EXDEV    ? "403 Forbidden"
+           : error == -ENOENT                      ? "404 Not Found"
+           : error == -ENOTSUP                     ? "405 Method Not Allowed"
            : error == -ENODATA || error == -ESTALE ? "409 Conflict"
            : error == -ENOSYS                      ? "501 Not Implemented"
            : error == -ETIMEDOUT                   ? "504 Gateway Timeout"

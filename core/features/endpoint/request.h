@@ -43,11 +43,12 @@ struct ep_part ep_part_before(struct ep_part *part, char c);
 struct ep_request {
     struct ep_part method, path, query;
     struct ep_part host; /* of the Host header, without a port; size 0: none */
+    bool foreign;        /* a web page of another site has caused it */
 };
 
 /* Parses a request. token: what it must carry, as "Authorization: Bearer TOKEN" or as the password of "Basic"; NULL:
  * no check. A client without the token learns nothing: the whole token is compared, before anything else happens.
- * Returns 0; -EINVAL: not HTTP; -EACCES: no valid token. */
+ * Returns 0; -EINVAL: not HTTP; -EACCES: no valid token; -EXDEV: a web page of another site has caused the request. */
 int ep_request_read(const char *bytes, size_t size, const char *token, struct ep_request *request);
 
 /* The HTTP status line of an error (0: "200 OK"), with its special headers. */

@@ -166,8 +166,8 @@ static void triggers_take(struct ep *ep, uint64_t now)
     suppress(ep_triggers_passed());
     if (!ep_trigger_take(&trigger))
         return;
-    if (incident.phase != IDLE || trigger.time_ns < ep->started_ns || ep->config.encoder || !ep->deliver->transport ||
-        !limits_allow(trigger.cause, now))
+    if (incident.phase != IDLE || trigger.time_ns < ep->started_ns || EP_HAS_FEATURE(convert) ||
+        !ep->deliver->transport || !limits_allow(trigger.cause, now))
         suppress(1);
     else
         incident_begin(ep, &trigger);

@@ -19,7 +19,7 @@
 #define EP_PAST_VALUE_SHIFT  16
 #define EP_PAST_NOBODY       255u /* thread of a moment: not known, or there was no room */
 #define EP_PAST_THREADS_MOST 254u
-#define EP_INCIDENT_NAME     32u
+#define EP_INCIDENT_NAME     96u /* of spans: a multiple of 8 */
 
 /* ---- history.c ---- */
 

@@ -76,25 +76,13 @@ static void needs_find(struct ep *ep)
 
 /* ---- the dictionary ---- */
 
-static bool write_module(pb_ostream_t *s, const struct ep_source *source)
-{
-    const struct ep_module *module = &source->ep->unwinder.modules.slot[source->index];
-
-    return ep_put_number(s, TAG(Module, base), module->base) &&
-           ep_put_number(s, TAG(Module, size), module->end - module->start) &&
-           ep_put_number(s, TAG(Module, address), module->start - module->bias) &&
-           ep_put_bytes(s, TAG(Module, build_id), module->build_id, module->build_id_size) &&
-           ep_put_text(s, TAG(Module, path), module->path);
-}
-
 static bool write_modules(pb_ostream_t *s, const struct ep_source *source)
 {
     const struct ep_modules *modules = &source->ep->unwinder.modules;
     unsigned count = atomic_load_explicit(&modules->count, memory_order_relaxed);
-    struct ep_source one = *source;
 
-    for (one.index = 0; one.index < count; one.index++)
-        if (modules->slot[one.index].wanted && !ep_put_nested(s, TAG(Message, modules), write_module, &one))
+    for (unsigned i = 0; i < count; i++)
+        if (modules->slot[i].wanted && !ep_put_module(s, TAG(Message, modules), &modules->slot[i]))
             return false;
     return true;
 }

@@ -1,7 +1,7 @@
 /*
  * Finds function names in the process itself, for pprof messages (core/features/pprof/pprof.c). The key of a name is
  * the linear address of the function's start, as the unwind tables have it, else the pc. Found names stay in a fixed
- * store, which is emptied if it stays full, but not within a message. Sources, in this order: dynamic symbols; the
+ * table, which is emptied if it stays full, but not within a message. Sources, in this order: dynamic symbols; the
  * language runtime, for its own module; "module+0x1234" with the function's ELF address.
  *
  *   ep_names_process.find -> module_of, ep_function_start -> known, or name_learn -> ep_port_symbol, runtime_ask
@@ -24,7 +24,7 @@
 #define FULL_FOR   64u /* messages */
 #define FOREVER_NS 3600000000000u
 
-static struct {
+struct table {
     uint32_t run;                     /* run of the profiler that the linear addresses belong to */
     unsigned count, used, full_since; /* number of names, bytes of text, messages since a name had no room */
     bool full;
@@ -34,9 +34,9 @@ static struct {
     char text[EP_NAMES_BYTES];
     uint64_t patience_ns; /* uptime; until then the runtime may be asked for this message */
     const struct ep_deadline *deadline;
-} names;
-
-static struct ep_named named;
+    struct ep_named named;
+};
+static struct table *names; /* from the first profile with names on */
 
 /* ---- asking the runtime ---- */
 
@@ -80,7 +80,7 @@ static int runtime_ask(uintptr_t address, bool type, char *name)
 
     if (!atomic_load(&runtime.serving))
         return 0;
-    if (now >= names.patience_ns || now >= ep_deadline_ns(names.deadline))
+    if (now >= names->patience_ns || now >= ep_deadline_ns(names->deadline))
         return -ETIMEDOUT;
     atomic_store(&runtime.address, address);
     atomic_store(&runtime.type, type);
@@ -143,14 +143,14 @@ void ep_names_end(void)
     ep_port_wake(&runtime.asked);
 }
 
-/* ---- the store ---- */
+/* ---- the table of names ---- */
 
 static void names_clear(uint32_t run)
 {
-    memset(names.place, 0, sizeof names.place);
-    names.run = run;
-    names.count = names.used = names.full_since = 0;
-    names.full = false;
+    memset(names->place, 0, sizeof names->place);
+    names->run = run;
+    names->count = names->used = names->full_since = 0;
+    names->full = false;
 }
 
 /* The hash table's slot of the function, used or free. */
@@ -160,24 +160,24 @@ static uint16_t *place_of(uint32_t function)
 
     _Static_assert(PLACES == 1u << 12, "the hash has 12 bits");
     _Static_assert(PLACES > 2 * EP_NAMED_MOST, "the table must stay half empty");
-    while (names.place[at] && names.function[names.place[at] - 1] != function)
+    while (names->place[at] && names->function[names->place[at] - 1] != function)
         at = (at + 1) % PLACES;
-    return &names.place[at];
+    return &names->place[at];
 }
 
 static unsigned name_keep(uint16_t *place, uint32_t function, const char *name, size_t size)
 {
-    if (names.count == EP_NAMED_MOST || size + 1 > sizeof names.text - names.used) {
-        names.full = true;
+    if (names->count == EP_NAMED_MOST || size + 1 > sizeof names->text - names->used) {
+        names->full = true;
         return 0;
     }
-    names.function[names.count] = function;
-    names.at[names.count] = names.used;
-    memcpy(names.text + names.used, name, size);
-    names.text[names.used + size] = 0;
-    names.used += (unsigned)size + 1;
-    *place = (uint16_t)++names.count;
-    return names.count;
+    names->function[names->count] = function;
+    names->at[names->count] = names->used;
+    memcpy(names->text + names->used, name, size);
+    names->text[names->used + size] = 0;
+    names->used += (unsigned)size + 1;
+    *place = (uint16_t)++names->count;
+    return names->count;
 }
 
 /* ---- finding ---- */
@@ -272,17 +272,24 @@ static void names_begin(const struct ep_deadline *deadline)
 {
     const uint32_t run = ep_running()->run;
 
-    names.full_since += names.full;
-    if (names.run != run || names.full_since > FULL_FOR)
+    names->full_since += names->full;
+    if (names->run != run || names->full_since > FULL_FOR)
         names_clear(run);
-    names.patience_ns = ep_port_uptime_ns() + MESSAGE_NS;
-    names.deadline = deadline;
+    names->patience_ns = ep_port_uptime_ns() + MESSAGE_NS;
+    names->deadline = deadline;
 }
 
 static const char *names_text(unsigned name)
 {
-    return names.text + names.at[name - 1];
+    return names->text + names->at[name - 1];
+}
+
+static struct ep_named *names_memory(void)
+{
+    if (!names)
+        names = ep_port_memory(sizeof *names);
+    return names ? &names->named : NULL;
 }
 
 const struct ep_names ep_names_process = {
-    .begin = names_begin, .find = names_find, .text = names_text, .memory = &named};
+    .begin = names_begin, .find = names_find, .text = names_text, .memory = names_memory};

@@ -13,6 +13,8 @@
 #include "core/encode/encode.h"
 #include "core/features/pprof/gzip.h"
 #include "core/features/pprof/mirror.h"
+#include "core/features/pprof/pprof.h"
+#include "core/profile/naming.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,9 +35,14 @@ struct stream {
     struct ep_mirror mirror;
 };
 
-static struct stream streams[2];
-static struct ep_gzip gzip;
-static uint8_t bytes[EP_PPROF_BYTES];
+/* From the first start with pprof on. The second stream's pages are touched only if there is a spool. */
+struct converter {
+    struct ep_gzip gzip;
+    uint8_t bytes[EP_PPROF_BYTES];
+    uint32_t chosen[EP_MIRROR_NODES / 32];
+    struct stream streams[2];
+};
+static struct converter *converter;
 
 /* ---- a part of a family ---- */
 
@@ -81,8 +88,8 @@ static struct ep_encoding encoding_of(struct ep *ep, struct stream *stream, uint
     struct ep_mirror *mirror = &stream->mirror;
 
     return (struct ep_encoding){
-        .data = bytes,
-        .size = sizeof bytes,
+        .data = converter->bytes,
+        .size = sizeof converter->bytes,
         .tree = &mirror->tree,
         .labels = &mirror->labels,
         .kinds = kinds,
@@ -94,7 +101,7 @@ static struct ep_encoding encoding_of(struct ep *ep, struct stream *stream, uint
         .clock_error = mirror->clock_error,
         .period = first_period(stream, kinds),
         .callers_first = true,
-        .names = ep->config.push ? ep->config.names : NULL,
+        .names = ep->config.push && ep->config.names && ep->config.names->memory() ? ep->config.names : NULL,
         .root_name = ep->config.push && !ep->config.names ? ep->deliver->target.service : NULL,
     };
 }
@@ -128,8 +135,8 @@ static int part_send(struct ep *ep, const struct ep_encoding *encoding, const st
     uint64_t offset = encoding->unix_minus_uptime_ns;
 
     ep_deliver_limit(ep, delivery, ep_port_uptime_ns());
-    message.data = bytes;
-    message.size = ep_encode_pprof_gzip(encoding, &gzip, delivery->until.send);
+    message.data = converter->bytes;
+    message.size = ep_encode_pprof_gzip(encoding, &converter->gzip, delivery->until.send);
     message.format = EP_FORMAT_PPROF;
     message.family = ep_pprof_family(encoding->kinds);
     message.start_unix_ns = offset ? encoding->start_ns + offset : 0;
@@ -216,9 +223,9 @@ static bool is_last(const struct stream *stream, uint64_t segment, uint32_t sequ
 static struct stream *stream_of(uint64_t segment, uint32_t sequence, bool stored)
 {
     for (unsigned i = 0; i < 2; i++)
-        if (is_next(&streams[i], segment, sequence) || is_last(&streams[i], segment, sequence))
-            return &streams[i];
-    return &streams[stored];
+        if (is_next(&converter->streams[i], segment, sequence) || is_last(&converter->streams[i], segment, sequence))
+            return &converter->streams[i];
+    return &converter->streams[stored];
 }
 
 /* Reads a message. Values of another interval, or for which there is no room, are sent before. */
@@ -260,12 +267,11 @@ static int convert_send(struct ep *ep, const struct ep_message *message, const s
 
 /* ---- to the spool ---- */
 
-/* What the last call of convert_rest() wrote. */
+/* What the last call of convert_unsent() wrote. */
 static struct {
     struct stream *stream;
     unsigned limit;
 } resting;
-static uint32_t chosen[EP_MIRROR_NODES / 32];
 
 /* Reads the outbox's messages up to the end of an interval. Returns false if the oldest does not continue a stream that
  * has something, or could be read without it. */
@@ -295,9 +301,9 @@ static struct stream *stream_to_store(struct ep *ep)
 {
     const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
 
-    if (streams[0].mirror.values)
-        return &streams[0];
-    return header ? stream_of(header->segment, header->sequence, false) : &streams[0];
+    if (converter->streams[0].mirror.values)
+        return &converter->streams[0];
+    return header ? stream_of(header->segment, header->sequence, false) : &converter->streams[0];
 }
 
 /* Chooses the nodes below `limit` that have values, with their callers. [truncated] is node 1 of every segment. */
@@ -308,7 +314,7 @@ static void nodes_choose(struct ep_mirror *mirror, unsigned limit)
     for (unsigned id = 1; id < limit; id++)
         if (ep_tree_has_data(&mirror->tree, id))
             (void)ep_tree_mark(&mirror->tree, id);
-    memcpy(chosen, mirror->tree.mark, sizeof chosen);
+    memcpy(converter->chosen, mirror->tree.mark, sizeof converter->chosen);
 }
 
 /* Encodes what fits into a record of the spool: the values of the first nodes. Returns the size, 0: nothing fits. */
@@ -316,7 +322,7 @@ static uint32_t values_encode(struct ep *ep, struct ep_mirror *mirror, struct ep
 {
     unsigned all = mirror->tree.nodes, first = 1, limit = all;
 
-    encoding->chosen = chosen;
+    encoding->chosen = converter->chosen;
     while (first < all - 1 && !ep_tree_has_data(&mirror->tree, first))
         first++;
     for (; limit > first; limit = first + (limit - first) / 2) {
@@ -334,7 +340,7 @@ static uint32_t values_encode(struct ep *ep, struct ep_mirror *mirror, struct ep
     return 0;
 }
 
-static uint32_t convert_rest(struct ep *ep, const uint8_t **message, struct ep_box_header *header)
+static uint32_t convert_unsent(struct ep *ep, const uint8_t **message, struct ep_box_header *header)
 {
     struct stream *stream = stream_to_store(ep);
     struct ep_mirror *mirror = &stream->mirror;
@@ -355,7 +361,7 @@ static uint32_t convert_rest(struct ep *ep, const uint8_t **message, struct ep_b
     uint32_t size = values_encode(ep, mirror, &encoding);
     resting.stream = stream;
     resting.limit = encoding.limit;
-    *message = bytes;
+    *message = converter->bytes;
     *header = (struct ep_box_header){
         .size = size,
         .segment = encoding.segment,
@@ -418,11 +424,12 @@ static bool convert_forget(struct ep *ep, uint64_t segment, uint32_t sequence, b
 
 /* ---- start and end ---- */
 
-static void convert_begin(void)
+static void convert_begin(struct ep *ep)
 {
+    (void)ep;
     for (unsigned i = 0; i < 2; i++) {
-        streams[i].due = streams[i].mirror.values = streams[i].mirror.more = false;
-        streams[i].mirror.segment = streams[i].mirror.sent_ns = streams[i].offset = 0;
+        converter->streams[i].due = converter->streams[i].mirror.values = converter->streams[i].mirror.more = false;
+        converter->streams[i].mirror.segment = converter->streams[i].mirror.sent_ns = converter->streams[i].offset = 0;
     }
 }
 
@@ -431,7 +438,7 @@ static void convert_begin(void)
 static void convert_end(struct ep *ep)
 {
     const struct ep_box_header *header = ep_outbox_peek(&ep->deliver->outbox);
-    struct stream *live = &streams[0];
+    struct stream *live = &converter->streams[0];
     struct ep_encoding encoding = {.tree = &live->mirror.tree, .kinds = live->due ? live->left : EP_KINDS_ALL};
     struct ep_sums sums;
 
@@ -443,14 +450,46 @@ static void convert_end(struct ep *ep)
         ep_outbox_pop(&ep->deliver->outbox);
 }
 
+/* Pushing over HTTP needs a protocol, and the conversion memory. */
+static int convert_check(const struct ep_config *config)
+{
+    if (!config->push && config->endpoint && strncmp(config->endpoint, "http", 4) == 0)
+        return ep_refuse(-EINVAL, "push: pprof over HTTP requires one");
+    if (!converter && !(converter = ep_port_memory(sizeof *converter)))
+        return ep_refuse(-ENOMEM, "pprof: the system has no memory for it");
+    return 0;
+}
+
 /* The mirror holds the profiler's tree. */
-const struct ep_encoder ep_encoder_pprof = {.format = EP_FORMAT_PPROF,
-                                            .labels_most = EP_MIRROR_CONTEXTS,
-                                            .tree_most = EP_MIRROR_NODES *
-                                                         (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4),
-                                            .send = convert_send,
-                                            .rest = convert_rest,
-                                            .stored = convert_stored,
-                                            .forget = convert_forget,
-                                            .begin = convert_begin,
-                                            .end = convert_end};
+static void convert_limit(unsigned *labels, size_t *tree)
+{
+    const size_t most = EP_MIRROR_NODES * (sizeof(struct ep_node) + sizeof(struct ep_entry) / 4);
+
+    *labels = *labels < EP_MIRROR_LABELS ? *labels : EP_MIRROR_LABELS;
+    *tree = *tree < most ? *tree : most;
+}
+
+static const struct ep_feature pprof_feature = {.name = "pprof",
+                                                .check = convert_check,
+                                                .limit = convert_limit,
+                                                .start = convert_begin,
+                                                .end = convert_end,
+                                                .convert = convert_send,
+                                                .unsent = convert_unsent,
+                                                .stored = convert_stored,
+                                                .forget = convert_forget};
+
+int ep_pprof_start(void)
+{
+    if (ep_running())
+        return ep_refuse(-EALREADY, "pprof: the profiler is running; call ep_pprof_start() before ep_start()");
+    return ep_feature_add(&pprof_feature);
+}
+
+int ep_pprof_stop(void)
+{
+    if (ep_running())
+        return ep_refuse(-EALREADY, "pprof: the profiler is running; call ep_stop() before ep_pprof_stop()");
+    ep_feature_remove(&pprof_feature);
+    return 0;
+}

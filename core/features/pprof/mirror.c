@@ -1,8 +1,8 @@
 /*
- * See mirror.h. Fields are read in the order in which compact.c writes them: nodes, tag sets and contexts in front of
+ * See mirror.h. Fields are read in the order in which compact.c writes them: nodes, tag sets and label sets in front of
  * the profiles that refer to them.
  *
- *   ep_mirror_read -> field_read -> module_read, nodes_read, tag_set_read, context_read, profile_read, stats_read
+ *   ep_mirror_read -> field_read -> module_read, nodes_read, tag_set_read, label_set_read, profile_read, stats_read
  */
 #include "core/features/pprof/mirror.h"
 #include "core/sample/capture.h"
@@ -26,13 +26,13 @@ enum {
     PROFILES = 6,
     STATS = 7,
     TAG_SETS = 10,
-    CONTEXTS = 11,
+    LABEL_SETS = 11,
     MORE = 12
 };
 enum { MODULE_BASE = 1, MODULE_SIZE = 2, MODULE_ADDRESS = 3, MODULE_BUILD_ID = 4, MODULE_PATH = 5 };
 enum { NODES_BACK = 1, NODES_FRAME = 2, SET_ID = 1, SET_TAGS = 2, TAG_KEY = 1, TAG_VALUE = 2 };
-enum { CONTEXT_SET = 1, CONTEXT_SPAN = 2, CONTEXT_HIGH = 3, CONTEXT_LOW = 4, CONTEXT_THREAD = 5 };
-enum { KIND = 1, START = 2, DURATION = 3, PERIOD = 4, QUANTUM = 5, NODE = 7, VALUE = 8, COUNT = 9, CONTEXT = 10 };
+enum { LABELS_SET = 1, LABELS_SPAN = 2, LABELS_HIGH = 3, LABELS_LOW = 4, LABELS_THREAD = 5 };
+enum { KIND = 1, START = 2, DURATION = 3, PERIOD = 4, QUANTUM = 5, NODE = 7, VALUE = 8, COUNT = 9, LABEL_SET = 10 };
 enum { STATS_CLOCK_ERROR = 21 };
 
 /* ---- protobuf ---- */
@@ -243,50 +243,50 @@ static bool tag_set_read(struct ep_mirror *mirror, struct reader reader)
 /* ---- an interval's values ---- */
 
 /* The place of a thread's name + 1; 0: no room. */
-static uint16_t thread_find(struct ep_labels *contexts, struct reader text)
+static uint16_t thread_find(struct ep_labels *labels, struct reader text)
 {
-    char name[sizeof contexts->name[0].name] = "";
+    char name[sizeof labels->name[0].name] = "";
     size_t size = size_of(&text);
     unsigned i = 0;
 
     memcpy(name, chars_of(&text), size < sizeof name ? size : sizeof name - 1);
-    while (i < contexts->names && strcmp(contexts->name[i].name, name) != 0)
+    while (i < labels->names && strcmp(labels->name[i].name, name) != 0)
         i++;
-    if (i == contexts->name_capacity)
+    if (i == labels->name_capacity)
         return 0;
-    if (i == contexts->names)
-        memcpy(contexts->name[contexts->names++].name, name, sizeof name);
+    if (i == labels->names)
+        memcpy(labels->name[labels->names++].name, name, sizeof name);
     return (uint16_t)(i + 1);
 }
 
-static bool context_read(struct ep_mirror *mirror, struct reader reader)
+static bool label_set_read(struct ep_mirror *mirror, struct reader reader)
 {
     struct ep_label_key key = {0};
     struct field field;
 
     while (field_next(&reader, &field)) {
-        if (field.number == CONTEXT_SET)
+        if (field.number == LABELS_SET)
             key.tags = field.value <= EP_TAG_SETS ? mirror->set[field.value] : 0;
-        else if (field.number == CONTEXT_SPAN)
+        else if (field.number == LABELS_SPAN)
             key.span_id = field.value;
-        else if (field.number == CONTEXT_HIGH)
+        else if (field.number == LABELS_HIGH)
             key.trace_high = field.value;
-        else if (field.number == CONTEXT_LOW)
+        else if (field.number == LABELS_LOW)
             key.trace_low = field.value;
-        else if (field.number == CONTEXT_THREAD)
+        else if (field.number == LABELS_THREAD)
             key.thread = thread_find(&mirror->labels, field.bytes);
     }
     if (!is_read(&reader))
         return false;
     int place = ep_labels_find(&mirror->labels, &key);
-    if (mirror->numbered < EP_MIRROR_CONTEXTS)
-        mirror->context[++mirror->numbered] = (uint16_t)(place > 0 ? place : 0);
+    if (mirror->numbered < EP_MIRROR_LABELS)
+        mirror->label[++mirror->numbered] = (uint16_t)(place > 0 ? place : 0);
     return true;
 }
 
 struct profile {
     uint64_t kind, start_ns, duration_ns, period_ns, quantum;
-    struct reader node, value, count, context;
+    struct reader node, value, count, label;
 };
 
 static bool head_read(struct profile *profile, struct reader reader)
@@ -320,8 +320,8 @@ static bool head_read(struct profile *profile, struct reader reader)
         case COUNT:
             profile->count = field.bytes;
             break;
-        case CONTEXT:
-            profile->context = field.bytes;
+        case LABEL_SET:
+            profile->label = field.bytes;
             break;
         default:
             break;
@@ -353,19 +353,19 @@ static void value_add(struct ep_mirror *mirror, const struct profile *profile, u
                       uint64_t count, uint64_t number)
 {
     enum ep_kind kind = (enum ep_kind)profile->kind;
-    unsigned context = number <= mirror->numbered ? mirror->context[number] : 0;
+    unsigned label = number <= mirror->numbered ? mirror->label[number] : 0;
 
     value *= profile->quantum;
     if (!profile->count.at && kind == EP_KIND_CPU && profile->period_ns)
         count = value / profile->period_ns;
-    (void)ep_tree_add(&mirror->tree, mirror->id[node], kind, context, (uint32_t)count, value);
+    (void)ep_tree_add(&mirror->tree, mirror->id[node], kind, label, (uint32_t)count, value);
     mirror->values = true;
 }
 
 static bool profile_read(struct ep_mirror *mirror, struct reader reader)
 {
     struct profile profile;
-    uint64_t node = 0, step, value, count, context;
+    uint64_t node = 0, step, value, count, label;
 
     if (!head_read(&profile, reader) || profile.kind == 0)
         return false;
@@ -375,9 +375,9 @@ static bool profile_read(struct ep_mirror *mirror, struct reader reader)
     while (profile.node.at && number_next(&profile.node, &step)) {
         node += step;
         if (node == 0 || node >= mirror->nodes || !number_next(&profile.value, &value) ||
-            !column_next(&profile.count, &count) || !column_next(&profile.context, &context))
+            !column_next(&profile.count, &count) || !column_next(&profile.label, &label))
             return false;
-        value_add(mirror, &profile, node, value, count, context);
+        value_add(mirror, &profile, node, value, count, label);
     }
     return is_read(&profile.node) && is_read(&profile.value);
 }
@@ -404,8 +404,8 @@ static bool field_read(struct ep_mirror *mirror, const struct field *field, bool
         return nodes_read(mirror, field->bytes);
     case TAG_SETS:
         return tag_set_read(mirror, field->bytes);
-    case CONTEXTS:
-        return context_read(mirror, field->bytes);
+    case LABEL_SETS:
+        return label_set_read(mirror, field->bytes);
     case PROFILES:
         return !values || profile_read(mirror, field->bytes);
     case STATS:
@@ -457,9 +457,9 @@ void ep_mirror_clear(struct ep_mirror *mirror)
     atomic_store_explicit(&mirror->table.count, 0, memory_order_relaxed);
     mirror->more = mirror->merged = false;
     mirror->labels.key = mirror->key;
-    mirror->labels.capacity = EP_MIRROR_CONTEXTS;
+    mirror->labels.capacity = EP_MIRROR_LABELS;
     mirror->labels.name = mirror->name;
-    mirror->labels.name_capacity = EP_MAX_THREADS;
+    mirror->labels.name_capacity = EP_THREADS;
     mirror->tree.node = mirror->node;
     mirror->tree.node_capacity = EP_MIRROR_NODES;
     mirror->tree.entry = mirror->entry;

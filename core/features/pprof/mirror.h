@@ -29,8 +29,8 @@ struct ep_mirror {
     struct ep_labels labels;
     struct ep_modules table;
     struct ep_tags tags;
-    uint16_t set[EP_TAG_SETS + 1];            /* in `tags`, by the id in messages */
-    uint16_t context[EP_MIRROR_CONTEXTS + 1]; /* in `contexts`, by the number in the message */
+    uint16_t set[EP_TAG_SETS + 1];        /* in `tags`, by the id in messages */
+    uint16_t label[EP_MIRROR_LABELS + 1]; /* in `labels`, by the number in the message */
     unsigned numbered, text_used;
     bool values, merged; /* it has values; nodes of more than one segment */
     unsigned nodes;      /* of the segment, + 1 */
@@ -39,8 +39,8 @@ struct ep_mirror {
     struct ep_node node[EP_MIRROR_NODES];
     struct ep_entry entry[EP_MIRROR_ENTRIES];
     uint32_t mark[EP_MIRROR_NODES / 32];
-    struct ep_label_key key[EP_MIRROR_CONTEXTS];
-    struct ep_thread_name name[EP_MAX_THREADS];
+    struct ep_label_key key[EP_MIRROR_LABELS];
+    struct ep_thread_name name[EP_THREADS];
     uint8_t text[EP_MIRROR_TEXT];
 };
 

@@ -130,6 +130,7 @@ static const char *error_text(int error)
     return error == -EINVAL    ? "not an HTTP/1.1 request"
            : error == -EACCES  ? "token required: Authorization: Bearer TOKEN, or http://any:TOKEN@host/..."
            : error == -EPERM   ? "unknown host name; use an address or localhost, or set EDGEPROF_PULL_TOKEN"
+           : error == -EXDEV   ? "web pages of other sites may not ask"
            : error == -ENOENT  ? "not found; use " DEBUG_PPROF ", /metrics or /control/status"
            : error == -ENOTSUP ? "use GET for profiles and /metrics; everything else is below /control"
            : error == -E2BIG   ? "the request is too long"

@@ -4,7 +4,7 @@
  * and waits go to `total`, which is never emptied: it covers everything since the start, like Go's heap or mutex. CPU
  * samples and thread dumps go to `passing`, only while a view needs them. Tags are kept, spans are not.
  *
- *   collect    pull_value -> views_reset, tally_add -> stack_copy, context_of
+ *   collect    pull_value -> views_reset, tally_add -> stack_copy, label_of
  *              pull_round -> view_answer -> view_open | view_end -> drain_pending, gauges_take, view_freeze
  *                                            | view_piece -> view_extend
  *   pull       ep_view_ask wakes the collect thread and waits for its answer
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/features/dump/dump.h"
+#include "core/features/pprof/pprof.h"
 #include "core/features/pull/pull.h"
 #include "core/features/pull/views.h"
 #include "core/sample/capture.h"
@@ -117,6 +118,9 @@ static uint16_t thread_of(struct ep_labels *labels, const struct ep_thread_name 
     for (unsigned i = 0; i < labels->names; i++)
         if (labels->name[i].tid == thread->tid)
             return (uint16_t)(i + 1);
+    for (unsigned i = 0; labels->names >= labels->name_capacity && i < labels->names; i++)
+        if (strcmp(labels->name[i].name, thread->name) == 0)
+            return (uint16_t)(i + 1);
     if (labels->names >= labels->name_capacity)
         return 0;
     char *name = labels->name[labels->names].name;
@@ -126,11 +130,11 @@ static uint16_t thread_of(struct ep_labels *labels, const struct ep_thread_name 
     return (uint16_t)++labels->names;
 }
 
-static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labels *labels)
+static unsigned label_of(const struct ep *ep, unsigned label, struct ep_labels *labels)
 {
-    const struct ep_label_key *known = &ep->collect->labels.key[context];
+    const struct ep_label_key *known = &ep->collect->labels.key[label];
 
-    if (!context)
+    if (!label)
         return 0;
     const struct ep_label_key key = {
         .tags = known->tags,
@@ -140,11 +144,11 @@ static unsigned context_of(const struct ep *ep, unsigned context, struct ep_labe
     return found < 0 ? 0 : (unsigned)found;
 }
 
-static void tally_add(struct ep *ep, struct tally *tally, unsigned node, enum ep_kind kind, unsigned context,
+static void tally_add(struct ep *ep, struct tally *tally, unsigned node, enum ep_kind kind, unsigned label,
                       uint32_t count, uint64_t value)
 {
     struct ep_entry *entry = ep_tree_entry(&tally->tree, stack_copy(&ep->collect->tree, node, &tally->tree), kind,
-                                           context_of(ep, context, &tally->labels));
+                                           label_of(ep, label, &tally->labels));
 
     if (!entry) {
         entry = ep_tree_entry(&tally->tree, tally->tree.truncated, kind, 0);
@@ -167,13 +171,12 @@ static bool is_offered(const struct ep *ep, unsigned node, enum ep_kind kind)
     return !(PASSING & EP_KIND_BIT(kind)) || pull.passing_kinds & EP_KIND_BIT(kind);
 }
 
-static bool pull_value(struct ep *ep, unsigned node, enum ep_kind kind, unsigned context, uint32_t count,
-                       uint64_t value)
+static bool pull_value(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value)
 {
     if (pull.run != ep->run)
         views_reset(ep);
     if (is_offered(ep, node, kind))
-        tally_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, context, count, value);
+        tally_add(ep, PASSING & EP_KIND_BIT(kind) ? &pull.passing : &pull.total, node, kind, label, count, value);
     return kind == EP_KIND_THREAD && ep_snapshot_for() == EP_SNAPSHOT_PULL;
 }
 
@@ -256,7 +259,7 @@ static void gauges_take(struct ep *ep)
         for (unsigned i = tree->node[node].entry; i; i = tree->entry[i - 1].next) {
             const struct ep_entry *entry = &tree->entry[i - 1];
             if (GAUGES & EP_KIND_BIT(entry->kind))
-                tally_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->context, entry->count, entry->value);
+                tally_add(ep, &pull.total, node, (enum ep_kind)entry->kind, entry->label, entry->count, entry->value);
         }
 }
 
@@ -472,8 +475,8 @@ static void tally_carve(struct tally *tally, uint8_t **at, size_t entries)
     tally->high = carve(at, entries * sizeof tally->high[0]);
     labels->capacity = KEYS;
     labels->key = carve(at, KEYS * sizeof labels->key[0]);
-    labels->name_capacity = EP_MAX_THREADS;
-    labels->name = carve(at, EP_MAX_THREADS * sizeof labels->name[0]);
+    labels->name_capacity = EP_THREADS;
+    labels->name = carve(at, EP_THREADS * sizeof labels->name[0]);
 }
 
 int ep_pull_open(void *memory, size_t size)
@@ -481,7 +484,7 @@ int ep_pull_open(void *memory, size_t size)
     const size_t each = 2 * (GROUP_BYTES + GROUP * sizeof(uint32_t)) + VIEWS * GROUP * VALUES_BYTES;
     const size_t most = UINT16_MAX / (4 * GROUP) * GROUP; /* maximum number of entries of a tree */
     uint8_t *at = (uint8_t *)aligned((uintptr_t)memory);
-    size_t fixed = (size_t)(at - (uint8_t *)memory) + 2 * aligned(EP_MAX_THREADS * sizeof(struct ep_thread_name)) +
+    size_t fixed = (size_t)(at - (uint8_t *)memory) + 2 * aligned(EP_THREADS * sizeof(struct ep_thread_name)) +
                    2 * aligned(KEYS * sizeof(struct ep_label_key)) + (4 + 2 * VIEWS) * 16;
 
     if (size < fixed + LEAST / GROUP * each)

@@ -7,7 +7,6 @@
  *
  * Not for compact messages: they refer to earlier ones, so a segment cannot be divided between two receivers.
  */
-#include "core/profile/encoding.h"
 #include "core/deliver/deliver.h"
 
 #include <errno.h>
@@ -124,7 +123,7 @@ static const char *config_error(const struct ep_config *config, const char *endp
 {
     if (!config->endpoint || config->transport)
         return "EDGEPROF_ENDPOINT_OLD: there is no endpoint for new profiles";
-    if (!config->encoder || config->encoder->format != EP_FORMAT_PPROF)
+    if (!EP_HAS_FEATURE(convert))
         return "EDGEPROF_ENDPOINT_OLD: for the format pprof only";
     if (strlen(endpoint) >= sizeof old.endpoint)
         return "EDGEPROF_ENDPOINT_OLD: more than 511 characters";

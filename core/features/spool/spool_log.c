@@ -140,7 +140,7 @@ static void dropped_add(const struct ep_spool_log *log, const struct ep_spool_fi
 /* Deletes the file. If the system does not delete it, its number is still used up. */
 static void file_release(struct ep_spool_log *log, struct ep_spool_file *file)
 {
-    (void)ep_port_store_cut(file->number % EP_SPOOL_FILES, 0);
+    (void)ep_port_spool_cut(file->number % EP_SPOOL_FILES, 0);
     log->bytes -= file->size;
     if (log->write.file == file->number)
         log->write = (struct ep_spool_place){0};
@@ -161,7 +161,7 @@ static void next_file(struct ep_spool_log *log)
 static int record_load(struct ep_spool_log *log, const struct ep_spool_place *place, struct ep_spool_record *record)
 {
     unsigned slot = place->file % EP_SPOOL_FILES;
-    int64_t got = ep_port_store_read(slot, place->offset, log->buffer, EP_SPOOL_RECORD);
+    int64_t got = ep_port_spool_read(slot, place->offset, log->buffer, EP_SPOOL_RECORD);
 
     if (got < (int64_t)EP_SPOOL_RECORD)
         return got < 0 ? (int)got : -ENOENT;
@@ -169,7 +169,7 @@ static int record_load(struct ep_spool_log *log, const struct ep_spool_place *pl
     if (number(log->buffer, 4) != MAGIC || record->file != place->file || record->index < place->index ||
         record->size > log->size - EP_SPOOL_RECORD || record->origin != (record->index == 0))
         return -ENOENT;
-    got = ep_port_store_read(slot, place->offset + EP_SPOOL_RECORD, log->buffer + EP_SPOOL_RECORD, record->size);
+    got = ep_port_spool_read(slot, place->offset + EP_SPOOL_RECORD, log->buffer + EP_SPOOL_RECORD, record->size);
     if (got < (int64_t)record->size)
         return got < 0 ? (int)got : -ENOENT;
     return number(log->buffer + 4, 4) == crc(log->buffer + 8, EP_SPOOL_RECORD - 8 + record->size) ? 0 : -EBADMSG;
@@ -185,7 +185,7 @@ static bool is_damage(int error)
 static int record_find(struct ep_spool_log *log, struct ep_spool_place *place, struct ep_spool_record *record,
                        int error)
 {
-    int64_t size = ep_port_store_size(place->file % EP_SPOOL_FILES);
+    int64_t size = ep_port_spool_size(place->file % EP_SPOOL_FILES);
     uint32_t end = size < (int64_t)SIZE_LARGEST ? (uint32_t)(size > 0 ? size : 0) : SIZE_LARGEST;
     uint32_t at = place->offset < end ? block_up((uint64_t)place->offset + 1) : end;
 
@@ -234,10 +234,10 @@ static int file_number_read(struct ep_spool_log *log, unsigned slot, uint32_t *f
 {
     struct ep_spool_place place = {0};
     struct ep_spool_record record;
-    int64_t size = ep_port_store_size(slot), got = 0;
+    int64_t size = ep_port_spool_size(slot), got = 0;
 
     for (; place.offset < SIZE_LARGEST && (int64_t)place.offset < size; place.offset += EP_SPOOL_BLOCK) {
-        got = ep_port_store_read(slot, place.offset, log->buffer, EP_SPOOL_RECORD);
+        got = ep_port_spool_read(slot, place.offset, log->buffer, EP_SPOOL_RECORD);
         if (got < (int64_t)EP_SPOOL_RECORD)
             return got < 0 ? (int)got : -ENOENT;
         place.file = (uint32_t)number(log->buffer + 12, 4);
@@ -293,7 +293,7 @@ static int file_scan(struct ep_spool_log *log, unsigned slot)
     struct ep_spool_file file = {0};
     uint64_t damaged = log->damaged, damaged_bytes = log->damaged_bytes;
     int error = file_read(log, slot, &file);
-    int64_t size = error == -ENOENT ? ep_port_store_size(slot) : error;
+    int64_t size = error == -ENOENT ? ep_port_spool_size(slot) : error;
 
     if (file.number >= log->next)
         log->next = file.number + 1;
@@ -311,7 +311,7 @@ static int file_scan(struct ep_spool_log *log, unsigned slot)
     if (file.number && (file.number < log->marked.file || file.left.messages == 0))
         file_release(log, &log->file[slot]);
     else if (size > (int64_t)file.size)
-        (void)ep_port_store_cut(slot, file.size); /* on a read-only disk the torn end is found again next time */
+        (void)ep_port_spool_cut(slot, file.size); /* on a read-only disk the torn end is found again next time */
     return 0;
 }
 
@@ -321,7 +321,7 @@ static int load_mark(struct ep_spool_log *log)
     uint8_t bytes[MARK_BYTES];
 
     for (unsigned i = 0; i < 2; i++) {
-        int64_t got = ep_port_store_read(MARK_FILE, i * EP_SPOOL_BLOCK, bytes, sizeof bytes);
+        int64_t got = ep_port_spool_read(MARK_FILE, i * EP_SPOOL_BLOCK, bytes, sizeof bytes);
         if (got < 0)
             return (int)got;
         if (got < (int64_t)sizeof bytes || number(bytes, 4) != MAGIC_MARK ||
@@ -356,14 +356,14 @@ int ep_spool_log_open(struct ep_spool_log *log, const char *dir)
     uint8_t *buffer = log->buffer;
     uint32_t size = log->size;
     uint64_t cap = log->cap;
-    int error = ep_port_store_open(dir);
+    int error = ep_port_spool_open(dir);
 
     if (error)
         return error;
     *log = (struct ep_spool_log){.buffer = buffer, .size = size, .cap = cap};
     error = load_all(log);
     if (error) {
-        ep_port_store_close();
+        ep_port_spool_close();
         return error;
     }
     log->first_own = log->next;
@@ -405,10 +405,10 @@ static void mark_write(struct ep_spool_log *log)
     put_number(block + 16, log->read.offset, 4);
     put_number(block + 20, log->read.index, 4);
     put_number(block + 4, crc(block + 8, MARK_BYTES - 8), 4);
-    if (ep_port_store_write(MARK_FILE, (log->marks + 1) % 2 * EP_SPOOL_BLOCK, block, EP_SPOOL_BLOCK) != 0)
+    if (ep_port_spool_write(MARK_FILE, (log->marks + 1) % 2 * EP_SPOOL_BLOCK, block, EP_SPOOL_BLOCK) != 0)
         return; /* some messages may then be delivered twice */
     log->written += EP_SPOOL_BLOCK;
-    if (ep_port_store_sync(MARK_FILE) != 0)
+    if (ep_port_spool_sync(MARK_FILE) != 0)
         return;
     log->marks++;
     log->marked = log->read;
@@ -418,7 +418,7 @@ void ep_spool_log_close(struct ep_spool_log *log, bool mark)
 {
     if (mark && log->read.file && (log->read.file != log->marked.file || log->read.index != log->marked.index))
         mark_write(log);
-    ep_port_store_close();
+    ep_port_spool_close();
 }
 
 /* ---- writing ---- */
@@ -490,7 +490,7 @@ static void batch_abandon(struct ep_spool_log *log)
     unsigned slot = log->write.file % EP_SPOOL_FILES;
     uint32_t size = log->file[slot].number == log->write.file ? log->file[slot].size : 0;
 
-    (void)ep_port_store_cut(slot, size);
+    (void)ep_port_spool_cut(slot, size);
     if (log->next == log->write.file)
         log->next++;
     ep_spool_log_turn(log);
@@ -503,10 +503,10 @@ int ep_spool_log_commit(struct ep_spool_log *log, struct ep_spool_dropped *dropp
 
     oldest_delete(log, bytes, dropped);
     memset(log->buffer + log->fill, 0, bytes - log->fill);
-    int error = ep_port_store_write(slot, log->write.offset, log->buffer, bytes);
+    int error = ep_port_spool_write(slot, log->write.offset, log->buffer, bytes);
     if (error == 0) {
         log->written += bytes;
-        error = ep_port_store_sync(slot);
+        error = ep_port_spool_sync(slot);
     }
     if (error) {
         batch_abandon(log);

@@ -19,8 +19,8 @@ static struct {
     char path[PATH_BYTES];
     const char *more; /* the other headers, or NULL */
     bool loaded;
-    bool told;                    /* that the file cannot be read */
-    char lines[EP_HEADERS_BYTES]; /* all headers */
+    bool told;   /* that the file cannot be read */
+    char *lines; /* all headers, EP_HEADERS_BYTES; from the first file on */
 } token;
 
 static const char authorization[] = "Authorization: Bearer ";
@@ -49,7 +49,7 @@ static int lines_write(const char *text, size_t size)
     size_t head = size ? sizeof authorization - 1 : 0, more = token.more ? strlen(token.more) : 0;
     char *to = token.lines;
 
-    if (head + size + 1 + more >= sizeof token.lines)
+    if (head + size + 1 + more >= EP_HEADERS_BYTES)
         return -EFBIG;
     memcpy(to, authorization, head);
     memcpy(to + head, text, size);
@@ -127,6 +127,8 @@ int ep_token_file(const char *path)
         return 0;
     if (!path[0] || strlen(path) >= PATH_BYTES)
         return ep_refuse(-EINVAL, "token file: no path given, or one of more than 255 characters");
+    if (!token.lines && !(token.lines = ep_port_memory(EP_HEADERS_BYTES)))
+        return ep_refuse(-ENOMEM, "token file: the system has no memory for the headers");
     memcpy(token.path, path, strlen(path) + 1);
     return ep_feature_add(&feature);
 }

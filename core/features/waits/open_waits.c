@@ -25,12 +25,17 @@
 #define WAIT_BEGIN_LEAST 12u
 
 /* The ends of this many places' functions are kept: finding one is a search in the unwind tables. */
-#define ENDS  16u
+#define ENDS  32u
 #define HOOKS 4u
 
 static const struct ep_wait_place *places;
 static unsigned place_count;
 static uintptr_t place_end[ENDS], hook_end[HOOKS]; /* 0: not yet found */
+
+static unsigned waiters(const struct ep *ep)
+{
+    return atomic_load_explicit(&ep->waiters_to, memory_order_relaxed);
+}
 
 static void waiter_free(struct ep_waiter *waiter)
 {
@@ -42,7 +47,8 @@ bool ep_copy_stack(struct ep *ep, uint32_t tid, struct ep_registers *at)
 {
     uint8_t *room;
     uint32_t size = ep_outbox_room(&ep->deliver->outbox, &room);
-    uintptr_t wanted_size = at->sp < at->stack_end ? at->stack_end - at->sp : 0;
+    uintptr_t end = at->stack_end ? at->stack_end : UINTPTR_MAX; /* unknown: as far as memory is mapped */
+    uintptr_t wanted_size = at->sp < end ? end - at->sp : 0;
 
     if (size < STACK_MIN)
         return false;
@@ -100,21 +106,35 @@ static void charge_wait(struct ep *ep, struct ep_waiter *waiter, unsigned slot)
     ep_capture_for(ep, &work, &waiting->at, tid, &event);
 }
 
-bool ep_wait_take(struct ep *ep, uint32_t tid)
+/* Copies the thread's note. NULL: it has none, or no wait is open. */
+static struct ep_waiting *open_note(struct ep *ep, uint32_t tid, struct ep_work *work)
 {
     unsigned i = 0;
-    struct ep_work work;
-    struct ep_waiting *waiting = ep_waiting_of(&work);
 
-    while (i < EP_MAX_THREADS && atomic_load(&ep->waiter[i].tid) != tid)
+    while (i < waiters(ep) && atomic_load(&ep->waiter[i].tid) != tid)
         i++;
-    if (i == EP_MAX_THREADS)
+    if (i == waiters(ep) || !read_note(ep, &ep->waiter[i], i + 1, work))
+        return NULL;
+    struct ep_waiting *waiting = ep_waiting_of(work);
+    return atomic_load_explicit(&waiting->sequence, memory_order_relaxed) & 1 ? waiting : NULL;
+}
+
+bool ep_wait_is_open(struct ep *ep, uint32_t tid)
+{
+    struct ep_work work;
+
+    return open_note(ep, tid, &work) != NULL;
+}
+
+bool ep_wait_take(struct ep *ep, uint32_t tid)
+{
+    struct ep_work work;
+    struct ep_waiting *waiting = open_note(ep, tid, &work);
+
+    if (!waiting || !ep_copy_stack(ep, tid, &waiting->at))
         return false;
-    uintptr_t at = atomic_load(&ep->waiter[i].work);
-    if (!read_note(ep, &ep->waiter[i], i + 1, &work))
-        return false;
-    unsigned sequence = atomic_load_explicit(&waiting->sequence, memory_order_relaxed);
-    if (!(sequence & 1) || !ep_copy_stack(ep, tid, &waiting->at) || !is_still(tid, at, sequence))
+    const uintptr_t at = atomic_load(&ep->waiter[waiting->slot - 1].work);
+    if (!is_still(tid, at, atomic_load_explicit(&waiting->sequence, memory_order_relaxed)))
         return false;
     ep_wait_find_frame(waiting);
     const struct ep_hook_event event = {.kind = EP_KIND_THREAD, .frame = waiting->frame, .count = 1, .value = 1};
@@ -124,7 +144,7 @@ bool ep_wait_take(struct ep *ep, uint32_t tid)
 
 static void waits_gather(struct ep *ep)
 {
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+    for (unsigned i = 0; i < waiters(ep); i++)
         charge_wait(ep, &ep->waiter[i], i + 1);
 }
 
@@ -145,15 +165,15 @@ static bool is_in_function(const struct ep *ep, uintptr_t pc, uintptr_t function
     return pc < *end;
 }
 
-/* The class of the function at pc; EP_WAITS: none. */
-static unsigned class_of(const struct ep *ep, uintptr_t pc)
+/* The place at pc; NULL: none. */
+static const struct ep_wait_place *place_of(const struct ep *ep, uintptr_t pc)
 {
     for (unsigned i = 0; i < place_count; i++) {
         uintptr_t end = 0;
         if (is_in_function(ep, pc, places[i].function, i < ENDS ? &place_end[i] : &end))
-            return (unsigned)places[i].wait;
+            return &places[i];
     }
-    return EP_WAITS;
+    return NULL;
 }
 
 /* The port's ep_wait_begin() has no table. */
@@ -169,30 +189,44 @@ static bool is_hook(const struct ep *ep, uintptr_t pc)
 /* Notes for the thread that the return address `pc` marks its wait as unwanted; 0: the wait is wanted. */
 static void note_unwanted(struct ep *ep, uint32_t tid, uintptr_t pc)
 {
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+    for (unsigned i = 0; i < waiters(ep); i++)
         if (atomic_load_explicit(&ep->waiter[i].tid, memory_order_relaxed) == tid)
             atomic_store_explicit(&ep->waiter[i].unwanted, pc, memory_order_relaxed);
 }
 
 static void waits_reconsider(struct ep *ep)
 {
-    for (unsigned i = 0; i < EP_MAX_THREADS; i++)
+    for (unsigned i = 0; i < waiters(ep); i++)
         atomic_store_explicit(&ep->waiter[i].unwanted, 0, memory_order_relaxed);
+}
+
+/* The innermost caller that decides the class; NULL: there is none. *at: its place in the stack. */
+static const struct ep_wait_place *deciding_place(const struct ep *ep, const struct ep_sample *sample, unsigned *at)
+{
+    unsigned after_task = 0; /* place of the frame that waits for a task; 0: none does */
+
+    for (unsigned i = sample->skip; i < sample->depth && i < sample->skip + CLASS_DEPTH; i++) {
+        const struct ep_wait_place *place = place_of(ep, sample->stack[i]);
+        *at = i;
+        if (place && place->role == EP_PLACE_TASK)
+            after_task = i + 1;
+        else if (place && (place->role == EP_PLACE_CLASS || (after_task && i <= after_task + 1)))
+            return place;
+    }
+    return NULL;
 }
 
 static bool wait_classify(struct ep *ep, struct ep_sample *sample)
 {
-    unsigned class = EP_WAITS, i = sample->skip;
+    unsigned at = 0;
+    const struct ep_wait_place *place = deciding_place(ep, sample, &at);
+    unsigned class = place ? (unsigned)place->wait : EP_WAIT_OTHER;
 
-    for (; i < sample->depth && i < sample->skip + CLASS_DEPTH && class == EP_WAITS; i++)
-        class = class_of(ep, sample->stack[i]);
-    bool known = class != EP_WAITS;
-    if (!known)
-        class = EP_WAIT_OTHER;
     sample->frame = EP_FRAME_WAIT + class;
     bool wanted = !ep_wait_left_out(ep, class) &&
                   (class == EP_WAIT_LOCK || ((ep->collect->kinds | ep_history_kinds) & EP_KIND_BIT(EP_KIND_WAIT)));
-    note_unwanted(ep, sample->tid, known && !wanted ? sample->stack[i - 1] : 0);
+    /* All waits under an entry have its address in their stacks. */
+    note_unwanted(ep, sample->tid, place && place->role == EP_PLACE_CLASS && !wanted ? sample->stack[at] : 0);
     return wanted;
 }
 

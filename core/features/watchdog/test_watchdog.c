@@ -24,17 +24,11 @@ static void done(const struct ep_watchdog_interval *interval)
 
 static void begin(const struct ep_transport *transport, void (*function)(const struct ep_watchdog_interval *interval))
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_MIN),
-                          .memory_size = EP_MEMORY_MIN,
-                          .rate_hz = 100,
-                          .interval_ms = 1000,
-                          .transport = transport};
-
     account_afresh();
     calls = 0;
     memset(&sum, 0, sizeof sum);
     assert_int_equal(ep_watchdog_start(function), 0);
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){.memory_size = EP_MEMORY_MIN, .rate_hz = 100, .transport = transport});
 }
 
 static void second(unsigned ticks, uint16_t functions)
@@ -61,11 +55,10 @@ static void sums_check(void)
     assert_int_equal(sum.lost_cpu_ns, lost_ns);
 }
 
-static void test_a_call_for_each_interval(void **state)
+TEST(test_a_call_for_each_interval)
 {
     const struct ep_transport *const ways[] = {&receiver_transport, NULL};
 
-    (void)state;
     for (unsigned way = 0; way < 2; way++) {
         begin(ways[way], done);
         for (unsigned i = 1; i <= 10; i++) {
@@ -82,9 +75,8 @@ static void test_a_call_for_each_interval(void **state)
 }
 
 /* Losses of an interval are in it: here, the ring is too small. */
-static void test_losses_are_told(void **state)
+TEST(test_losses_are_told)
 {
-    (void)state;
     begin(&receiver_transport, done);
     second(5000, 3);
     second(1, 1);
@@ -94,11 +86,10 @@ static void test_losses_are_told(void **state)
 }
 
 /* Nobody takes the messages: the outbox becomes full, the interval goes on, and the calls end. */
-static void test_no_call_while_nothing_leaves(void **state)
+TEST(test_no_call_while_nothing_leaves)
 {
     unsigned before;
 
-    (void)state;
     begin(&receiver_transport, done);
     receiver.always = -ECONNREFUSED;
     for (unsigned i = 0; i < 400; i++)
@@ -115,9 +106,8 @@ static void test_no_call_while_nothing_leaves(void **state)
     account_end();
 }
 
-static void test_none_without_a_function(void **state)
+TEST(test_none_without_a_function)
 {
-    (void)state;
     begin(&receiver_transport, done);
     assert_int_equal(ep_watchdog_start(NULL), -EALREADY);
     account_end();
@@ -127,14 +117,4 @@ static void test_none_without_a_function(void **state)
     assert_int_equal(calls, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_for_each_interval),
-        cmocka_unit_test(test_losses_are_told),
-        cmocka_unit_test(test_no_call_while_nothing_leaves),
-        cmocka_unit_test(test_none_without_a_function),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

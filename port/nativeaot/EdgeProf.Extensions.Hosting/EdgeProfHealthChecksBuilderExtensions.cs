@@ -9,7 +9,7 @@ public static class EdgeProfHealthChecksBuilderExtensions
 {
     /// <summary>Adds a check that is healthy while the profiler runs, its profiles arrive, and nothing was lost in the
     /// last minute; also while the profiler is switched off. Its data has <c>delivered</c> and <c>deliveredBytes</c>,
-    /// <c>lost</c> (samples), <c>cost</c> (a ratio of the process' CPU time), <c>spooled</c> (messages that wait on the
+    /// <c>lost</c> (samples of CPU time, and the events that lost samples of other kinds stand for), <c>cost</c> (a ratio of the process' CPU time), <c>spooled</c> (messages that wait on the
     /// disk) and <c>level</c>.</summary>
     /// <param name="builder">The health checks.</param>
     /// <param name="name">The check's name.</param>

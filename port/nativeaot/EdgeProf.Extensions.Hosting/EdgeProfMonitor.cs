@@ -21,6 +21,9 @@ internal sealed class EdgeProfMonitor(ILoggerFactory loggers)
     /// <summary>Why no profiler runs, if nobody wants one.</summary>
     public string? Idle { get; set; }
 
+    /// <summary>The folder of the spool, for the lines about its errors.</summary>
+    public string Spool { get; set; } = "";
+
     public ILogger Log => log;
 
     public static long Lost(ProfilerStats stats) => stats.Losses.Sum(static loss => loss.Count);
@@ -40,7 +43,7 @@ internal sealed class EdgeProfMonitor(ILoggerFactory loggers)
                 if (said.Add(loss.Reason))
                     log.Lost(loss.Count, loss.Reason);
             if (stats.SpoolError != 0 && said.Add("spool " + stats.SpoolError))
-                log.SpoolFailed(Marshal.GetPInvokeErrorMessage(stats.SpoolError));
+                log.SpoolFailed(Spool, Marshal.GetPInvokeErrorMessage(stats.SpoolError));
             return stats;
         }
     }
@@ -75,8 +78,8 @@ internal sealed class EdgeProfMonitor(ILoggerFactory loggers)
             if (failing)
                 return "profiles do not arrive: " + Reason(stats);
             if (stats.SpoolError != 0)
-                return "the spool fails: " + Marshal.GetPInvokeErrorMessage(stats.SpoolError);
-            return lost > 0 && Environment.TickCount64 - lostAtMs < LossCountsForMs ? "samples were lost in the last minute" : null;
+                return $"the spool in {Spool} fails: " + Marshal.GetPInvokeErrorMessage(stats.SpoolError);
+            return lost > 0 && Environment.TickCount64 - lostAtMs < LossCountsForMs ? "measurements were lost in the last minute" : null;
         }
     }
 

@@ -25,6 +25,10 @@ public sealed partial class EdgeProfOptions : ProfilerOptions, IValidatableObjec
     [UpToMinutes(10)]
     public TimeSpan ShutdownTimeout { get; set; } = TimeSpan.FromMilliseconds(50);
 
+    /// <summary>Whether samples of ASP.NET Core's requests carry the route as the label <c>endpoint</c>, see <see
+    /// cref="Profiler.TrackRoutes"/>. Default: true.</summary>
+    public bool RouteLabels { get; set; } = true;
+
     /// <summary>Values that the binder could not convert, and unknown keys.</summary>
     internal List<string> Unreadable { get; } = [];
 

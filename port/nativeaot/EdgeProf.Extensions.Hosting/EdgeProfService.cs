@@ -21,7 +21,7 @@ internal sealed class EdgeProfService(IOptions<EdgeProfOptions> configured, Edge
         if (WhyIdle(options) is { } idle)
             StayIdle(idle);
         else if (!Profiler.IsSupported)
-            monitor.Log.Idle(monitor.Failure = Profiler.UnsupportedReason);
+            NotSupported();
         else
             Start(options);
         return Task.CompletedTask;
@@ -70,14 +70,29 @@ internal sealed class EdgeProfService(IOptions<EdgeProfOptions> configured, Edge
             monitor.Log.Idle(reason);
     }
 
+    /// <summary>`dotnet run` is not expected to be profiled. In a program that is published with NativeAOT it is a mistake of the
+    /// build. Only the JIT's host has a list of assemblies; RuntimeFeature says what the project wants, not what runs.</summary>
+    private void NotSupported()
+    {
+        var reason = Profiler.UnsupportedReason;
+        if (AppContext.GetData("TRUSTED_PLATFORM_ASSEMBLIES") is not null)
+            monitor.Idle = reason = "not profiled (JIT): " + reason;
+        else
+            monitor.Failure = reason;
+        monitor.Log.Idle(reason);
+    }
+
     private void Start(EdgeProfOptions options)
     {
         Profiler.KeepNotices = true;
+        if (options.RouteLabels)
+            Profiler.TrackRoutes();
         try
         {
             if (options.IsConfigured || !Profiler.IsRunning) // what the environment has started needs no other start
                 Profiler.Start(options);
             started = true;
+            monitor.Spool = options.SpoolDirectory ?? Environment.GetEnvironmentVariable("EDGEPROF_SPOOL") ?? "";
             monitor.Failure = null;
             looks = new Timer(static monitor => ((EdgeProfMonitor)monitor!).LookQuietly(), monitor, LookEvery, LookEvery);
             monitor.Log.Started(Profiler.Level, Target(options));

@@ -129,6 +129,8 @@ internal static class AsyncProbe
             for (var i = 0; i < 3; i++)
                 Try();
         }
+        for (turn = 0; turn < 3 && Environment.Version.Major >= 11; turn++)
+            TryRuntimeAsync();
         inner = outer = null;
         partly = Native.ModeMeasure() != 0;
     }
@@ -170,6 +172,56 @@ internal static class AsyncProbe
         inner = Inner(open.Task);
         outer = Outer((Task<int>)inner);
         open.SetResult(0);
+    }
+
+    /// <summary>.NET 11's library copies streams by a method that is runtime-async. Pipe is called by it when it has been resumed.</summary>
+    private static unsafe void TryRuntimeAsync()
+    {
+        var open = new TaskCompletionSource<int>();
+        var pipe = new Pipe(open.Task);
+        inner = pipe.CopyToAsync(pipe, 16);
+        outer = Copied((Task)inner);
+        Pair pair = default;
+        pair[0] = inner;
+        pair[1] = open.Task;
+        Native.AsyncSuspended(Unsafe.AsPointer(ref pair));
+        open.SetResult(1);
+    }
+
+    private static async Task<string> Copied(Task copy)
+    {
+        await copy.ConfigureAwait(false);
+        return "";
+    }
+
+    /// <summary>A stream with one byte, when it comes.</summary>
+    private sealed class Pipe(Task<int> comes) : Stream
+    {
+        private int reads;
+
+        public override bool CanRead => true;
+        public override bool CanSeek => false;
+        public override bool CanWrite => true;
+        public override long Length => 0;
+        public override long Position { get => 0; set { } }
+
+        public override ValueTask<int> ReadAsync(Memory<byte> buffer, CancellationToken cancel = default) =>
+            reads++ == 0 ? new ValueTask<int>(comes) : new ValueTask<int>(0);
+
+        public override unsafe ValueTask WriteAsync(ReadOnlyMemory<byte> buffer, CancellationToken cancel = default)
+        {
+            Pair pair = default;
+            pair[0] = inner;
+            pair[1] = outer;
+            _ = Native.AsyncResumed(Unsafe.AsPointer(ref pair), turn);
+            return default;
+        }
+
+        public override int Read(byte[] buffer, int offset, int count) => 0;
+        public override void Write(byte[] buffer, int offset, int count) { }
+        public override void Flush() { }
+        public override long Seek(long offset, SeekOrigin origin) => 0;
+        public override void SetLength(long value) { }
     }
 
     private static async Task<int> Inner(Task<int> open)

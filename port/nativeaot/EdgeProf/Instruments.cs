@@ -64,7 +64,10 @@ internal static unsafe class Instruments
         var all = new Dictionary<string, long>(LostBefore);
         foreach (var loss in run.Losses)
             all[loss.Reason] = all.GetValueOrDefault(loss.Reason) + loss.Count;
-        return all.Select(loss => new Measurement<long>(loss.Value, By("edgeprof.loss.reason", loss.Key)));
+        var lost = new List<Measurement<long>>(all.Count);
+        foreach (var loss in all)
+            lost.Add(new Measurement<long>(loss.Value, By("edgeprof.loss.reason", loss.Key)));
+        return lost;
     }
 
     private static KeyValuePair<string, object?> By(string key, string value) => new(key, value);
@@ -91,7 +94,7 @@ internal static unsafe class Instruments
         made.CreateObservableCounter("edgeprof.cpu.time", () => Read(CpuTimes), "s",
             "CPU time of profiling, on the profiler's threads and on the service's.");
         made.CreateObservableCounter("edgeprof.lost", () => Read(Lost), "{sample}",
-            "Samples or threads that are missing from profiles or have less detail, by reason.");
+            "Samples, threads, and events that samples stand for, which are missing from profiles or have less detail, by reason.");
         made.CreateObservableCounter("edgeprof.delivery.messages", () => Read(run => All(run).Delivered), "{message}",
             "Messages that the receiver has accepted.");
         made.CreateObservableCounter("edgeprof.delivery.size", () => Read(run => All(run).Bytes), "By",

@@ -66,10 +66,28 @@ internal static unsafe class Names
     [UnsafeAccessor(UnsafeAccessorKind.Constructor)]
     private static extern StackFrame FrameAt(nint address, bool needFileInfo);
 
-    private static string? MethodAt(nint address) =>
-        DiagnosticMethodInfo.Create(FrameAt(address, false)) is { } method
-            ? MethodName.Readable(method.DeclaringTypeName ?? "", method.Name)
-            : null;
+    private const int CodeStep = 16, CodeMost = 16 * 1024;
+
+    private static string? MethodAt(nint address)
+    {
+        if (DiagnosticMethodInfo.Create(FrameAt(address, false)) is not { } method)
+            return null;
+        var type = method.DeclaringTypeName ?? "";
+        var iterator = method.Name == "MoveNext" && MethodName.IsMachine(type)
+            && (HasOtherMethods(type, address, CodeStep) || HasOtherMethods(type, address, -CodeStep));
+        return MethodName.Readable(type, method.Name, iterator);
+    }
+
+    /// <summary>An iterator has MoveNext and others, such as get_Current, and an async method's state machine has MoveNext alone.
+    /// The compiler puts a type's methods side by side.</summary>
+    private static bool HasOtherMethods(string type, nint address, int step)
+    {
+        for (var at = step; Math.Abs(at) < CodeMost; at += step)
+            if (DiagnosticMethodInfo.Create(FrameAt(address + at, false)) is { } other
+                && (other.Name != "MoveNext" || other.DeclaringTypeName != type))
+                return other.DeclaringTypeName == type && other.Name != "SetStateMachine";
+        return false;
+    }
 #else
     private static string? MethodAt(nint address) => null;
 #endif

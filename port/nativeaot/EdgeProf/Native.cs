@@ -19,6 +19,7 @@ internal unsafe struct NativeOptions
 {
     public byte* Service;
     public byte* Tags;
+    public byte* Version;
     public byte* Endpoint;
     public byte* Control;
     public byte* ControlToken;
@@ -129,7 +130,9 @@ internal static unsafe class Native
     public const int EInval = 22, EBusy = 16, EAlready = 114, ETimedOut = 110, ESrch = 3, ENoMem = 12,
                      EStale = 116, EBadMsg = 74, EMsgSize = 90, EAgain = 11, EIo = 5;
 
-    private const string Library = "edgeprof";
+    public const int SigInt = 2, SigTerm = 15;
+
+    private const string Library = "edgeprof", Runtime = "libSystem.Native";
 
     [DllImport(Library, EntryPoint = "ep_dotnet_agree")]
     private static extern int Agree(NativeShape* shape, uint size);
@@ -145,6 +148,16 @@ internal static unsafe class Native
 
     [DllImport(Library, EntryPoint = "ep_dotnet_signal_end_attach")]
     public static extern int SignalEndAttach(delegate* unmanaged<void> end);
+
+    /// <summary>The next three are .NET's own, of its signals; the first returns 0 if it fails.</summary>
+    [DllImport(Runtime, EntryPoint = "SystemNative_InitializeTerminalAndSignalHandling")]
+    public static extern int InitializeSignalHandling();
+
+    [DllImport(Runtime, EntryPoint = "SystemNative_SetPosixSignalHandler")]
+    public static extern void SetSignalHandler(delegate* unmanaged<int, int, int> handler);
+
+    [DllImport(Runtime, EntryPoint = "SystemNative_EnablePosixSignalHandling")]
+    public static extern int EnableSignalHandling(int number);
 
     [DllImport(Library, EntryPoint = "ep_dotnet_flush")]
     public static extern int Flush();
@@ -186,6 +199,14 @@ internal static unsafe class Native
     [SuppressGCTransition]
     [DllImport(Library, EntryPoint = "ep_dotnet_async_task")]
     public static extern void AsyncTask(void* objects, uint turn);
+
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_suspended")]
+    public static extern void AsyncSuspended(void* objects);
+
+    [SuppressGCTransition]
+    [DllImport(Library, EntryPoint = "ep_dotnet_async_resumed")]
+    public static extern int AsyncResumed(void* objects, uint turn);
 
     /// <summary>With a transition: it looks at the thread in both modes.</summary>
     [DllImport(Library, EntryPoint = "ep_dotnet_mode_measure")]
@@ -229,7 +250,7 @@ internal static unsafe class Native
     private static extern byte* AsyncReasonText();
 
     /// <summary>Why this program's stacks have no async parents; empty: they have, or nobody asked.</summary>
-    public static string AsyncReason() => Marshal.PtrToStringUTF8((nint)AsyncReasonText()) ?? "";
+    public static string AsyncReason() => Features.Awaited ? Marshal.PtrToStringUTF8((nint)AsyncReasonText()) ?? "" : "";
 
     /// <summary>Size of a line about delivery, and its terminating 0 (EP_DOTNET_NOTICE in glue.h).</summary>
     public const int NoticeBytes = 512;
@@ -317,7 +338,7 @@ internal static unsafe class Native
     private static extern byte* TlsErrorText();
 
     /// <summary>Why the last connection of an https endpoint failed; empty if it did not.</summary>
-    public static string TlsError() => Marshal.PtrToStringUTF8((nint)TlsErrorText()) ?? "";
+    public static string TlsError() => Features.Tls ? Marshal.PtrToStringUTF8((nint)TlsErrorText()) ?? "" : "";
 
     public static string LossName(int reason) => Marshal.PtrToStringUTF8((nint)LossNameText((uint)reason)) ?? "";
 

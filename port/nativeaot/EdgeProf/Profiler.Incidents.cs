@@ -4,7 +4,7 @@ namespace EdgeProf;
 
 public static unsafe partial class Profiler
 {
-    private const int IncidentNameBytes = 32; // EP_INCIDENT_NAME
+    private const int IncidentNameBytes = 96; // EP_INCIDENT_NAME
     private const int LeastHistory = 16 * 1024; // EP_INCIDENT_MEMORY_MIN
     private static readonly TimeSpan LongestTail = TimeSpan.FromMinutes(1);
 
@@ -13,19 +13,19 @@ public static unsafe partial class Profiler
     /// loop, not from a timer. Does nothing without a limit or without incidents.</summary>
     public static void Heartbeat()
     {
-        if (Native.IsLinked)
+        if (Features.Incidents && Native.IsLinked)
             Native.Heartbeat();
     }
 
     /// <summary>Delivers the history of the last seconds as an incident, see <see cref="ProfilerOptions.Incidents"/>. Does
     /// not wait for that.</summary>
-    /// <param name="name">Why, in at most 31 bytes of UTF-8; more is cut.</param>
+    /// <param name="name">Why, in at most 95 bytes of UTF-8; more is cut.</param>
     /// <returns>False: no history is kept, or something else was noticed at the same time. True does not mean that the
     /// limits permit another incident (<see cref="ProfilerStats.IncidentsSuppressed"/>).</returns>
     public static bool CaptureIncident(string name)
     {
         ArgumentNullException.ThrowIfNull(name);
-        if (!Native.IsLinked)
+        if (!Features.Incidents || !Native.IsLinked)
             return false;
         var bytes = stackalloc byte[IncidentNameBytes];
         CopyName(name, bytes);
@@ -35,13 +35,13 @@ public static unsafe partial class Profiler
     /// <summary>Watches a piece of work until the result is disposed of: if it takes too long, that is an incident, while it
     /// still goes on or at its end. Local root spans of followed sources are watched without this. At most 64 spans are
     /// watched at a time.</summary>
-    /// <param name="name">Name of the work, at most 31 bytes of UTF-8; more is cut.</param>
+    /// <param name="name">Name of the work, at most 95 bytes of UTF-8; more is cut.</param>
     /// <param name="limit">The limit. Zero: <see cref="ProfilerIncidents.SpanLimit"/>.</param>
     public static WatchedSpan WatchSpan(string name, TimeSpan limit = default)
     {
         ArgumentNullException.ThrowIfNull(name);
         ArgumentOutOfRangeException.ThrowIfLessThan(limit, TimeSpan.Zero);
-        return new WatchedSpan(SpanWatch.IsOn ? BeginSpan(name, LimitMs(limit)) : 0);
+        return new WatchedSpan(Features.Incidents && SpanWatch.IsOn ? BeginSpan(name, LimitMs(limit)) : 0);
     }
 
     internal static uint BeginSpan(string name, uint limit)
@@ -64,7 +64,7 @@ public static unsafe partial class Profiler
     private static NativeIncidents Incidents(ProfilerIncidents options)
     {
         Require(options.HistoryBytes is 0 or >= LeastHistory, "Incidents.HistoryBytes", options.HistoryBytes, "16384 or more, or 0");
-        Require(options.Tail >= TimeSpan.Zero && options.Tail <= LongestTail, "Incidents.Tail", options.Tail, "at most 1 minute");
+        Require(options.Tail >= TimeSpan.Zero && options.Tail <= LongestTail, "Incidents.Tail", (long)options.Tail.TotalMilliseconds, "at most 1 minute", " ms");
         foreach (var (name, value) in new[]
                  {
                      (nameof(options.CpuPercent), options.CpuPercent), (nameof(options.MemoryBytes), options.MemoryBytes),

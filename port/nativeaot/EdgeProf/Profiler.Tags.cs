@@ -31,8 +31,18 @@ public static unsafe partial class Profiler
     public static void TrackSpans(params string[] sources)
     {
         ArgumentNullException.ThrowIfNull(sources);
-        if (Native.IsLinked)
+        if (Features.Spans && Native.IsLinked)
             Spans.Track(sources);
+    }
+
+    /// <summary>Samples of an ASP.NET Core request carry its route ("/orders/{id}") as the label <c>endpoint</c>, from routing on,
+    /// with a span or without. <see cref="TrackSpans"/> does this for the spans of ASP.NET Core, and <c>AddEdgeProf()</c> of the
+    /// package EdgeProf.Extensions.Hosting for a host. Takes effect while the profiler runs; may be called before its
+    /// start.</summary>
+    public static void TrackRoutes()
+    {
+        if (Features.Spans && Native.IsLinked)
+            Spans.TrackRoutes();
     }
 
     /// <summary>The running profiler's level; <see cref="ProfileLevel.Default"/> when none runs. Setting it sets the
@@ -80,7 +90,7 @@ public static unsafe partial class Profiler
     }
 
     private static void RequireKinds(ProfileKinds kinds) =>
-        Require((kinds & ~ProfileKinds.All) == 0, nameof(kinds), kinds, "members of ProfileKinds");
+        Require((kinds & ~ProfileKinds.All) == 0, nameof(kinds), (uint)kinds, "members of ProfileKinds");
 
     /// <summary>Tracks the spans requested by options or by the environment.</summary>
     private static void TrackOptions(ICollection<string> sources)

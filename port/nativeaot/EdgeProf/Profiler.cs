@@ -1,4 +1,6 @@
 using System.Diagnostics;
+using System.Globalization;
+using System.Reflection;
 using System.Text;
 
 namespace EdgeProf;
@@ -211,8 +213,8 @@ public static unsafe partial class Profiler
         Require(options.RateHz >= 0, nameof(options.RateHz), options.RateHz, "1 to 1000, or 0");
         Require(options.BudgetPpm >= 0, nameof(options.BudgetPpm), options.BudgetPpm, "0 or more");
         Require(options.Interval >= TimeSpan.Zero && options.Interval <= TimeSpan.FromHours(1),
-                nameof(options.Interval), options.Interval, "100 ms to 1 hour, or zero");
-        fixed (byte* service = Utf8(Given(options.Service)), tags = Utf8(JoinTags(options.Tags)), endpoint = Utf8(Given(options.Endpoint)),
+                nameof(options.Interval), (long)options.Interval.TotalMilliseconds, "100 ms to 1 hour, or zero", " ms");
+        fixed (byte* service = Utf8(Given(options.Service)), tags = Utf8(JoinTags(options.Tags)), version = Utf8(Version()), endpoint = Utf8(Given(options.Endpoint)),
                control = Utf8(options.Control), token = Utf8(options.ControlToken),
                headers = Utf8(JoinHeaders(options.Headers)))
         fixed (byte* pull = Utf8(options.Pull), pullToken = Utf8(options.PullToken), spool = Utf8(options.SpoolDirectory),
@@ -222,6 +224,7 @@ public static unsafe partial class Profiler
             {
                 Service = service,
                 Tags = tags,
+                Version = version,
                 Endpoint = endpoint,
                 Control = control,
                 ControlToken = token,
@@ -255,13 +258,28 @@ public static unsafe partial class Profiler
         if (options.Transport is { } transport)
             TransportPump.Start(transport, Native.MessageRun());
         running = Tracks = true;
-        if (Native.SendsNames() != 0)
+        if (Features.Pprof && Native.SendsNames() != 0)
             Names.Begin();
-        AsyncProbe.Enable(options.Awaited || Native.AsyncConfigured() != 0);
-        Tasks.Begin();
-        TrackOptions(options.SpanSources);
-        SpanWatch.Begin();
-        Spans.Begin();
+        if (Features.Awaited)
+        {
+            AsyncProbe.Enable(options.Awaited || Native.AsyncConfigured() != 0);
+            Tasks.Begin();
+        }
+        else if (options.Awaited || Native.AsyncConfigured() != 0)
+        {
+            Say("no async parents: build the program with EdgeProfAwaited=true");
+        }
+        if (Features.Incidents)
+            SpanWatch.Begin();
+        if (Features.Spans)
+        {
+            TrackOptions(options.SpanSources);
+            Spans.Begin();
+        }
+        else if (options.SpanSources.Count > 0 || !string.IsNullOrEmpty(Environment.GetEnvironmentVariable("EDGEPROF_SPANS")))
+        {
+            Say("no labels of spans: build the program with EdgeProfSpans=true");
+        }
         exitTimeout = options.ExitTimeout;
         ProcessEnd.Watch();
         return 0;
@@ -290,7 +308,7 @@ public static unsafe partial class Profiler
                 KeySize = (ulong)(tls.Key?.Length ?? 0),
                 Flags = tls.AllowUnknownDate ? Native.TlsNoClock : 0,
             };
-            return Instruments.Start(native, &secure);
+            return Features.Metrics ? Instruments.Start(native, &secure) : Native.Start(native, &secure);
         }
     }
 
@@ -299,12 +317,16 @@ public static unsafe partial class Profiler
         var milliseconds = Milliseconds(timeout);
         var from = Stopwatch.GetTimestamp();
         Tracks = false;
-        Tasks.End(milliseconds / 2);
-        Spans.End();
-        SpanWatch.End();
+        if (Features.Awaited)
+            Tasks.End(milliseconds / 2);
+        if (Features.Spans)
+            Spans.End();
+        if (Features.Incidents)
+            SpanWatch.End();
         var delivered = Settle(Math.Max(0, milliseconds - (int)Stopwatch.GetElapsedTime(from).TotalMilliseconds));
         running = false;
-        Names.End();
+        if (Features.Pprof)
+            Names.End();
         return delivered;
     }
 
@@ -370,10 +392,11 @@ public static unsafe partial class Profiler
         throw new InvalidOperationException($"the profiler cannot start: {Describe(error)}");
     }
 
-    private static void Require(bool good, string option, object value, string wanted)
+    // A long: text of other types, such as of an enum, would bring much of the runtime's code into each program.
+    private static void Require(bool good, string option, long value, string wanted, string unit = "")
     {
         if (!good)
-            throw new ArgumentException($"{option}: must be {wanted}, not {value}");
+            throw new ArgumentException(option + ": must be " + wanted + ", not " + value.ToString(CultureInfo.InvariantCulture) + unit);
     }
 
     private static string Describe(int error)
@@ -382,21 +405,51 @@ public static unsafe partial class Profiler
         return text.Length > 0 ? text : System.Runtime.InteropServices.Marshal.GetPInvokeErrorMessage(-error);
     }
 
+    /// <summary>The program's informational version, with which the SDK also says of which commit it was built. Where the SDK
+    /// writes it, build/EdgeProf.targets passes it on; reading the attribute takes much of reflection's code.</summary>
+    private static string? Version()
+    {
+        try
+        {
+            var version = Features.VersionByAttribute
+                ? Assembly.GetEntryAssembly()?.GetCustomAttribute<AssemblyInformationalVersionAttribute>()?.InformationalVersion
+                : AppContext.GetData("EdgeProf.Version") as string;
+            return string.IsNullOrEmpty(version) || version.Contains(',') ? null : version;
+        }
+        catch (Exception)
+        {
+            return null; // a program without reflection (IlcDisableReflection) does not know it
+        }
+    }
+
     private static string? JoinTags(IDictionary<string, string> tags)
     {
         if (tags.Count == 0)
             return null;
         foreach (var (key, value) in tags)
             if (key.AsSpan().IndexOfAny(',', '=') >= 0 || value.Contains(','))
-                throw new ArgumentException($"tag {key}={value}: a key may not contain a comma or equals sign, a value no comma");
-        return string.Join(',', tags.Select(tag => $"{tag.Key}={tag.Value}"));
+                throw new ArgumentException("tag " + key + "=" + value + ": a key may not contain a comma or equals sign, a value no comma");
+        return Join(tags, "=", ",");
     }
 
-    private static string? JoinHeaders(IDictionary<string, string> headers) =>
-        headers.Count == 0 ? null : string.Join('\n', headers.Select(header => $"{header.Key}: {Line(header.Key, header.Value)}"));
+    private static string? JoinHeaders(IDictionary<string, string> headers)
+    {
+        if (headers.Count == 0)
+            return null;
+        foreach (var (key, value) in headers)
+            if (value.Contains('\n'))
+                throw new ArgumentException($"the header {key} has a line break in its value");
+        return Join(headers, ": ", "\n");
+    }
 
-    private static string Line(string header, string value) =>
-        value.Contains('\n') ? throw new ArgumentException($"the header {header} has a line break in its value") : value;
+    /// <summary>Without LINQ: its generic methods for a pair, which is a struct, would add 120 KB to a program.</summary>
+    private static string Join(IDictionary<string, string> pairs, string between, string behind)
+    {
+        var text = new StringBuilder();
+        foreach (var pair in pairs)
+            text.Append(text.Length > 0 ? behind : "").Append(pair.Key).Append(between).Append(pair.Value);
+        return text.ToString();
+    }
 
     /// <summary>An empty text, such as a placeholder in a settings file, is none.</summary>
     private static string? Given(string? text) => text is "" ? null : text;

@@ -161,8 +161,8 @@ public class ProfilerOptions
     /// <summary>The service's name in profiles. Default: the program's file name.</summary>
     public string? Service { get; set; }
 
-    /// <summary>Labels of every profile, for example a version or a device. Keys match [a-zA-Z_][a-zA-Z0-9_]*; values
-    /// contain no comma.</summary>
+    /// <summary>Labels of every profile, for example a device. Keys match [a-zA-Z_][a-zA-Z0-9_]*; values contain no comma. Without a
+    /// label <c>version</c> the informational version of the program is added.</summary>
     public IDictionary<string, string> Tags { get; set; } = new Dictionary<string, string>();
 
     /// <summary>Preset for sampling rate and collected kinds.</summary>
@@ -181,7 +181,8 @@ public class ProfilerOptions
     /// <summary>Each stack carries its thread's name as the label <c>thread</c>.</summary>
     public bool ThreadLabels { get; set; }
 
-    /// <summary>Includes idle waits, such as those of pool workers without work.</summary>
+    /// <summary>Includes idle waits: of pool workers without work, timers, file watchers, Kestrel's heartbeat, the console logger, and
+    /// of an entry point that waits for a task or a host.</summary>
     public bool IdleWaits { get; set; }
 
     /// <summary>No limits of allocations, exceptions, locks and waits per second. Exceptions are then counted one by

@@ -4,7 +4,8 @@ namespace EdgeProf;
 
 /// <summary>A loss: measurements missing from profiles or recorded with less detail.</summary>
 /// <param name="Reason">The reason, such as "ring full".</param>
-/// <param name="Count">Number of samples or threads.</param>
+/// <param name="Count">Number of samples or threads. For kinds other than CPU: of the events that the lost samples stand
+/// for, so one lost sample of allocations may count a thousand objects.</param>
 /// <param name="CpuTime">Their CPU time.</param>
 public readonly record struct ProfilerLoss(string Reason, long Count, TimeSpan CpuTime);
 
@@ -169,7 +170,7 @@ public readonly struct ProfilerStats
 
     /// <summary>Why stacks, or some kinds of them, have no async parents although <see cref="ProfilerOptions.Awaited"/> is set.
     /// Empty: they have.</summary>
-    public string AwaitedUnavailable => Native.IsLinked ? AsyncProbe.Unavailable : "";
+    public string AwaitedUnavailable => Features.Awaited && Native.IsLinked ? AsyncProbe.Unavailable : "";
 
     /// <summary>Losses by reason; only reasons that occurred.</summary>
     public IReadOnlyList<ProfilerLoss> Losses => losses ?? [];

@@ -4,14 +4,15 @@ using System.Runtime.CompilerServices;
 
 namespace EdgeProf;
 
-/// <summary>A local root span as samples carry it. Its name may change after its start (when a web framework knows the
-/// route), so it is read again whenever a thread takes up the work.</summary>
+/// <summary>A local root span as samples carry it. Its name may change after its start, so it is read again whenever a
+/// thread takes up the work, until a route replaces it (<see cref="Routes"/>).</summary>
 internal sealed class SpanState
 {
     internal readonly Activity Root;
     internal readonly ulong SpanId, TraceHigh, TraceLow;
     private string? name;
     private WorkContext? last;
+    private volatile bool routed;
 
     internal SpanState(Activity root)
     {
@@ -27,14 +28,27 @@ internal sealed class SpanState
 
     internal TagNode? Endpoint { get; private set; }
 
+    /// <summary>Names the endpoint by the request's route, once: an error page that the request ends in has one of its own.</summary>
+    /// <returns>Whether the endpoint has changed.</returns>
+    internal bool NameByRoute(string route)
+    {
+        if (routed)
+            return false;
+        routed = true;
+        Endpoint = TagNode.OfEndpoint(route);
+        return true;
+    }
+
     internal void Refresh()
     {
+        if (routed)
+            return;
         var now = Root.DisplayName;
         if (ReferenceEquals(now, Root.OperationName) && Root.GetTagItem("http.route") is string route)
             now = route; // it has no name of its own
         if (ReferenceEquals(now, name))
             return;
-        Endpoint = string.IsNullOrEmpty(now) ? null : TagCache.Get(null, "endpoint", now, true);
+        Endpoint = string.IsNullOrEmpty(now) ? null : TagNode.OfEndpoint(now);
         name = now;
     }
 
@@ -75,18 +89,33 @@ internal static class Spans
     private static bool probes;
 
     private static string[] sources = [];
-    private static bool any, asked, follows;
+    private static bool any, asked, routes, follows;
     private static ActivityListener? listener;
 
     /// <summary>Tracks spans from now on, whenever the profiler runs. No names: all recorded spans.</summary>
-    internal static void Track(IEnumerable<string> names)
+    internal static void Track(ICollection<string> names)
     {
         lock (Gate)
         {
-            var given = names.ToArray();
-            any |= given.Length == 0;
-            sources = sources.Union(given).ToArray();
+            var known = new List<string>(sources);
+            foreach (var name in names)
+                if (!known.Contains(name))
+                    known.Add(name);
+            any |= names.Count == 0;
+            sources = known.ToArray();
             asked = true;
+            routes |= any || IsNamed(Routes.Source);
+            if (Profiler.Tracks)
+                BeginLocked();
+        }
+    }
+
+    /// <summary>Labels requests by route from now on, whenever the profiler runs, with spans and without.</summary>
+    internal static void TrackRoutes()
+    {
+        lock (Gate)
+        {
+            routes = true;
             if (Profiler.Tracks)
                 BeginLocked();
         }
@@ -100,31 +129,37 @@ internal static class Spans
 
     private static void BeginLocked()
     {
+        if (Features.Routes && routes)
+            Routes.Listen();
         if (!asked)
             return;
         if (!follows)
             Activity.CurrentChanged += Change;
         follows = true;
         Listen();
-        SpanWatch.Listen();
+        if (Features.Incidents)
+            SpanWatch.Listen();
     }
 
     internal static void End()
     {
         lock (Gate)
         {
+            if (Features.Routes)
+                Routes.Ignore();
             if (!follows)
                 return;
             follows = false;
             Activity.CurrentChanged -= Change;
             listener?.Dispose();
             listener = null;
-            SpanWatch.Ignore();
+            if (Features.Incidents)
+                SpanWatch.Ignore();
         }
     }
 
     /// <summary>Whether spans of the source can be local roots.</summary>
-    internal static bool IsFollowed(ActivitySource source) => any || IsNamed(source);
+    internal static bool IsFollowed(ActivitySource source) => any || IsNamed(source.Name);
 
     private static void Listen()
     {
@@ -134,7 +169,7 @@ internal static class Spans
             return;
         listener = new ActivityListener
         {
-            ShouldListenTo = static source => IsNamed(source),
+            ShouldListenTo = static source => IsNamed(source.Name),
             Sample = static (ref ActivityCreationOptions<ActivityContext> options) => Decide(ref options),
             SampleUsingParentId = static (ref ActivityCreationOptions<string> _) => probes ? ActivitySamplingResult.None
                 : ActivitySamplingResult.AllData,
@@ -143,10 +178,10 @@ internal static class Spans
         ActivitySource.AddActivityListener(listener);
     }
 
-    private static bool IsNamed(ActivitySource source)
+    private static bool IsNamed(string source)
     {
         foreach (var name in sources)
-            if (name == source.Name || (name.EndsWith('*') && source.Name.AsSpan().StartsWith(name.AsSpan(0, name.Length - 1))))
+            if (name == source || (name.EndsWith('*') && source.AsSpan().StartsWith(name.AsSpan(0, name.Length - 1))))
                 return true;
         return false;
     }

@@ -60,6 +60,15 @@ internal sealed class TagNode
         return size;
     }
 
+    internal static TagNode OfEndpoint(string name) => TagCache.Get(null, "endpoint", name, true);
+
+    internal static bool HasEndpoint(TagNode? tags)
+    {
+        while (tags is { IsEndpoint: false })
+            tags = tags.Parent;
+        return tags is not null;
+    }
+
     /// <summary>The same pairs on another endpoint (null: none).</summary>
     internal static TagNode? Rebase(TagNode? tags, TagNode? endpoint) =>
         tags is null || tags.IsEndpoint ? endpoint : TagCache.Get(Rebase(tags.Parent, endpoint), tags.Key, tags.Value);

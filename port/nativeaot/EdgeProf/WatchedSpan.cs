@@ -11,7 +11,7 @@ public readonly struct WatchedSpan : IDisposable
     /// <summary>The work has ended. A second call has no effect.</summary>
     public void Dispose()
     {
-        if (token != 0)
+        if (Features.Incidents && token != 0)
             Native.SpanEnd(token);
     }
 }

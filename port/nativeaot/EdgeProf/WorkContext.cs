@@ -97,6 +97,21 @@ internal sealed class WorkContext
     /// <summary>Keeps the tags and sets another span (null: none).</summary>
     internal static void Enter(SpanState? span) => Set(TagNode.Rebase(Local.Value?.tags, span?.Endpoint), span);
 
+    /// <summary>Names the endpoint of the current work, which may have no span, for its samples from now on.</summary>
+    internal static void NameByRoute(string route)
+    {
+        var current = Local.Value;
+        if (current?.span is not { } span)
+        {
+            if (!TagNode.HasEndpoint(current?.tags))
+                Set(TagNode.Rebase(current?.tags, TagNode.OfEndpoint(route)), null);
+        }
+        else if (span.NameByRoute(route))
+        {
+            PassToNative(current);
+        }
+    }
+
     private static void Set(TagNode? tags, SpanState? span) =>
         Local.Value = span?.Carry(tags) ?? tags?.Alone;
 

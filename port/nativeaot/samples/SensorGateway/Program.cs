@@ -4,6 +4,7 @@
 //
 //   SensorGateway                                   serve (ASPNETCORE_URLS says where)
 //   SensorGateway --load URL --seconds N            drive every endpoint of a running one
+using System.Text.Json;
 using SensorGateway;
 
 if (Array.IndexOf(args, "--load") >= 0)
@@ -52,5 +53,8 @@ app.MapGet("/aggregates", (Aggregates aggregates) => Results.Ok(aggregates.Curre
 app.MapGet("/burn", (Burner burner) => Results.Ok(burner.Truth()));
 
 app.Lifetime.ApplicationStarted.Register(() => Console.WriteLine($"sensor gateway: {string.Join(' ', app.Urls)}"));
+var burner = app.Services.GetRequiredService<Burner>();
 app.Run();
+// Now the burning functions have ended, so this is the whole of what they have used.
+Console.WriteLine(JsonSerializer.Serialize(burner.Truth(), GatewayJson.Default.BurnTruth));
 return 0;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int directory, lock; /* valid while the spool is open */
+static struct ep_linux_kept directory, lock; /* valid while the spool is open */
 static bool directory_changed;
 static pid_t opened_by; /* 0: closed. A forked child has the number of its parent */
 
@@ -28,19 +28,13 @@ static struct name name_of(unsigned file)
     return name;
 }
 
-static bool is_trusted(const struct stat *status)
-{
-    return status->st_uid == geteuid() || status->st_uid == 0;
-}
-
 static int open_file(unsigned file, int flags)
 {
-    int fd = openat(directory, name_of(file).text, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    struct stat status;
+    int fd = openat(ep_linux_kept(&directory), name_of(file).text, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
     if (fd < 0)
         return -errno;
-    int error = fstat(fd, &status) != 0 ? -errno : is_trusted(&status) && S_ISREG(status.st_mode) ? 0 : -EPERM;
+    const int error = ep_linux_file_check(fd);
     if (error)
         (void)close(fd);
     return error ? error : fd;
@@ -52,68 +46,69 @@ static int close_file(int fd, int error)
     return close(fd) != 0 && !error ? -errno : error;
 }
 
-int ep_linux_dir_check(int fd)
-{
-    struct stat status;
-
-    if (fstat(fd, &status) != 0)
-        return -errno;
-    return is_trusted(&status) && (status.st_mode & (S_IWOTH | S_ISVTX)) != S_IWOTH ? 0 : -EPERM;
-}
-
 /* A lock that a forked child does not inherit. The process loses it when it closes any descriptor of the file. */
 static int lock_take(void)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int fd = openat(directory, "edgeprof.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int fd = openat(ep_linux_kept(&directory), "edgeprof.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                    0600);
 
     if (fd < 0)
         return -errno;
-    if (fcntl(fd, F_SETLK, &whole) == 0)
-        return fd;
-    int error = errno == EACCES || errno == EAGAIN ? -EBUSY : -errno;
-    (void)close(fd);
+    int error = ep_linux_file_check(fd);
+    error = error ? error : ep_linux_keep(&lock, fd);
+    if (error)
+        (void)close(fd);
+    else if (fcntl(ep_linux_kept(&lock), F_SETLK, &whole) != 0)
+        return errno == EACCES || errno == EAGAIN ? -EBUSY : -errno;
     return error;
 }
 
-int ep_port_store_open(const char *dir)
+static int directory_open(const char *dir)
+{
+    const int fd = ep_linux_folder_open(dir, true);
+
+    if (fd < 0)
+        return fd;
+    const int error = ep_linux_keep(&directory, fd);
+    if (error)
+        (void)close(fd);
+    return error;
+}
+
+int ep_port_spool_open(const char *dir)
 {
     if (opened_by == getpid())
         return -EBUSY;
     if (opened_by)
-        ep_port_store_close(); /* the parent's */
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST && errno != EROFS)
-        return -errno;
-    directory = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return -errno;
-    int error = ep_linux_dir_check(directory);
-    lock = error ? error : lock_take();
-    if (lock < 0) {
-        (void)close(directory);
-        return lock;
+        ep_port_spool_close(); /* the parent's */
+    int error = directory_open(dir);
+    error = error ? error : lock_take();
+    if (error) {
+        ep_port_spool_close();
+        return error;
     }
     opened_by = getpid();
     return 0;
 }
 
-void ep_port_store_close(void)
+void ep_port_spool_close(void)
 {
-    (void)close(lock);
-    (void)close(directory);
+    ep_linux_kept_close(&lock);
+    ep_linux_kept_close(&directory);
     opened_by = 0;
 }
 
-int64_t ep_port_store_size(unsigned file)
+int64_t ep_port_spool_size(unsigned file)
 {
     struct stat status;
 
-    if (fstatat(directory, name_of(file).text, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(ep_linux_kept(&directory), name_of(file).text, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? 0 : -errno;
     return status.st_size;
 }
 
-int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
+int64_t ep_port_spool_read(unsigned file, uint64_t at, void *bytes, size_t size)
 {
     int fd = open_file(file, O_RDONLY);
     size_t got = 0;
@@ -133,8 +128,10 @@ int64_t ep_port_store_read(unsigned file, uint64_t at, void *bytes, size_t size)
     return error ? error : (int64_t)got;
 }
 
-int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t size)
+int ep_port_spool_write(unsigned file, uint64_t at, const void *bytes, size_t size)
 {
+    if (ep_linux_is_beyond_limit(at + size))
+        return -EFBIG;
     int fd = open_file(file, O_WRONLY), error = 0;
 
     if (fd == -ENOENT) {
@@ -155,13 +152,13 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *bytes, size_t si
 
 static int sync_directory(void)
 {
-    if (directory_changed && fsync(directory) != 0)
+    if (directory_changed && fsync(ep_linux_kept(&directory)) != 0)
         return -errno;
     directory_changed = false;
     return 0;
 }
 
-int ep_port_store_sync(unsigned file)
+int ep_port_spool_sync(unsigned file)
 {
     int fd = open_file(file, O_WRONLY);
 
@@ -171,11 +168,12 @@ int ep_port_store_sync(unsigned file)
     return error ? error : sync_directory();
 }
 
-int ep_port_store_cut(unsigned file, uint64_t size)
+int ep_port_spool_cut(unsigned file, uint64_t size)
 {
     if (size == 0) {
         directory_changed = true;
-        return unlinkat(directory, name_of(file).text, 0) != 0 && errno != ENOENT ? -errno : sync_directory();
+        return unlinkat(ep_linux_kept(&directory), name_of(file).text, 0) != 0 && errno != ENOENT ? -errno
+                                                                                                  : sync_directory();
     }
     int fd = open_file(file, O_WRONLY);
     if (fd < 0)
