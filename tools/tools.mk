@@ -10,7 +10,7 @@ ET_OBJ      := $(ET_SRC:tools/%.c=$(ET_DIR)/%.o)
 ET_GEN      := $(addprefix $(ET_DIR)/gen/,compact.pb-c.c otlp.pb-c.c pprof.pb-c.c push.pb-c.c \
                querier.pb-c.c)
 ET_GEN_OBJ  := $(ET_GEN:.c=.o)
-ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf libdebuginfod zlib libprotobuf-c libcurl
+ET_PACKAGES := libmicrohttpd gnutls nettle jansson sqlite3 libpcre2-8 libdw libelf libdebuginfod zlib libzstd liblzma libprotobuf-c libcurl
 ET_CPPFLAGS  = -D_GNU_SOURCE -DEP_VERSION_TEXT='"$(EP_VERSION)"' -I. -isystem $(ET_DIR)/gen \
                $(shell pkg-config --cflags $(ET_PACKAGES) 2>/dev/null)
 ET_CFLAGS    = -std=c11 -O2 -g -fno-omit-frame-pointer $(WARNINGS) $(ET_HARDEN)
@@ -31,30 +31,21 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk tools/build/harden.mk Makefil
 
 # The assembler resolves .incbin relative to tools/web; make needs the files as prerequisites.
 $(ET_DIR)/web/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
 
-# The modules of d3 that the flame graph and the timeline use: 104 of 280 kB. Each extends the global d3.
-ET_D3 := $(patsubst %,tools/web/node_modules/d3-%.min.js,selection/dist/d3-selection array/dist/d3-array \
-         hierarchy/dist/d3-hierarchy format/dist/d3-format color/dist/d3-color interpolate/dist/d3-interpolate \
-         time/dist/d3-time time-format/dist/d3-time-format scale/dist/d3-scale ease/dist/d3-ease)
-$(ET_DIR)/gen/d3.js: $(ET_NPM) tools/tools.mk
+# What the special frames mean: the tables of docs/frames.md, as rows of names, meaning and remedy.
+$(ET_DIR)/gen/frames.js: docs/frames.md tools/tools.mk
 	@mkdir -p $(@D)
-	cat $(ET_D3) >$@
-
-# When loaded, the library adds a style sheet to the page, which the page's policy forbids. style.css has its rules.
-# It makes a label for each frame, also for frames that are too narrow for one: most of a large graph's elements.
-# flame.js makes labels of frames that become wide.
-$(ET_DIR)/gen/d3-flamegraph.js: $(ET_NPM) tools/tools.mk
-	@mkdir -p $(@D)
-	sed -e 's/,document\.head\.appendChild([A-Za-z$$_]*)//' \
-	    -e 's/\([a-zA-Z_$$]*\)\.append("foreignObject")\.append("xhtml:div")/\1.filter(h=>c(h)>=35).append("foreignObject").append("xhtml:div")/' \
-	    tools/web/node_modules/d3-flame-graph/dist/d3-flamegraph.umd.min.js >$@
-	@! grep -q 'appendChild(' $@ || { echo "d3-flame-graph: its style sheet was not found where it used to be" >&2; exit 1; }
-	@grep -q 'function c(h){return(h.x1-h.x0)\*f}.*filter(h=>c(h)>=35)' $@ || \
-	    { echo "d3-flame-graph: its labels were not found where they used to be" >&2; exit 1; }
+	{ echo 'export const FRAMES = ['; \
+	  sed -n -e 's/\[\([^]`]*\)\]([^)]*)/\1/g' -e 's/[\\"]/\\&/g' \
+	      -e 's/^| \(`\[[^|]*`\) | \([^|]*\) | \([^|]*\) |$$/["\1", "\2", "\3"],/p' -e 's/^| \(`\[[^|]*`\) | \([^|]*\) |$$/["\1", "\2", ""],/p' $<; \
+	  echo '];'; } >$@
+	@test $$(wc -l <$@) -gt 20 || { echo "$@: the tables of docs/frames.md were not found" >&2; exit 1; }
 
 # A self-contained file cannot import: the modules are concatenated. Each import or export must be a single line.
-ET_ALONE := $(addprefix tools/web/,dom.js format.js colors.js flame.js table.js functions.js viewer.js alone.js)
+ET_ALONE := $(ET_DIR)/gen/frames.js $(addprefix tools/web/,dom.js format.js colors.js menu.js meaning.js flame_layout.js flame_tree.js \
+            flame_search.js flame_canvas.js flame_svg.js flame_menu.js flame_input.js flame.js table.js functions.js \
+            sandwich.js viewer.js alone.js)
 $(ET_DIR)/gen/viewer-alone.js: $(ET_ALONE) tools/tools.mk
 	@mkdir -p $(@D)
 	sed -e '/^import .* from .*;$$/d' -e 's/^export //' $(ET_ALONE) >$@
@@ -85,7 +76,7 @@ $(ET_NPM): tools/web/package-lock.json
 # ---- tests: everything again, with sanitizers ----
 
 ET_TEST      := $(BUILD)/tests/tools
-ET_ASAN      := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ET_ASAN      := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 ET_ASAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TEST)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TEST)/gen/%.o)
 ET_UNIT_SRC  := $(wildcard tests/unit/tools/*/test_*.c)
 ET_UNIT      := $(notdir $(basename $(ET_UNIT_SRC)))
@@ -99,7 +90,7 @@ $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/web/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
@@ -129,13 +120,13 @@ test-tools-unit: $(ET_TEST)/suites $(ET_SAMPLE)
 # ---- once more, with TSan ----
 
 ET_TSAN_DIR  := $(BUILD)/tests/tools-tsan
-ET_TSAN      := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+ET_TSAN      := -O1 -g1 -fsanitize=thread -fno-omit-frame-pointer
 ET_TSAN_OBJ  := $(ET_SRC:tools/%.c=$(ET_TSAN_DIR)/%.o) $(ET_GEN:$(ET_DIR)/gen/%.c=$(ET_TSAN_DIR)/gen/%.o)
 $(ET_TSAN_DIR)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_TSAN) -c $< -o $@
 $(ET_TSAN_DIR)/web/assets.o: private ET_TSAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_NPM) $(ET_DIR)/gen/d3.js $(ET_DIR)/gen/d3-flamegraph.js $(ET_DIR)/gen/viewer-alone.js
+$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
 $(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@

@@ -1,8 +1,8 @@
 # Compiler and linker options that make a fault harder to use. docs/security.md says which part has which, and why;
 # test-hardening checks the built files.
 #
-# A packager's CPPFLAGS, CFLAGS and LDFLAGS come after ours; `make deb` passes those of dpkg-buildflags. The static
-# library ignores them: it has a limit of size, and no stack protector on its signal path.
+# A packager's CPPFLAGS, CFLAGS and LDFLAGS come after ours; `make deb` passes those of dpkg-buildflags. Those that would
+# change the size of the static library or the failure paths of its signal path are left out, and the build names them.
 
 # $(1): compiler. gcc 12 has level 3; glibc before 2.35 takes it for 2.
 harden_level    = $(shell echo __GNUC__ | $(1) -E -P - 2>/dev/null | awk '{ print ($$1 >= 12) ? 3 : 2 }')
@@ -14,9 +14,14 @@ HARDEN_JUMPS_aarch64 := -mbranch-protection=standard
 HARDEN_LINK    := -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 
 # A lower level than ours does not count, nor an optimization level for the library.
-USER_CPPFLAGS   = $(filter-out -D_FORTIFY_SOURCE=%,$(CPPFLAGS))
-USER_CFLAGS     = $(CFLAGS)
-USER_CFLAGS_SO  = $(filter-out -O% -fstack-protector%,$(CFLAGS))
+FORTIFY_FLAGS  := -D_FORTIFY_SOURCE% -U_FORTIFY_SOURCE -Wp,-D_FORTIFY_SOURCE% -Wp,-U_FORTIFY_SOURCE
+USER_CPPFLAGS   = $(filter-out $(FORTIFY_FLAGS),$(CPPFLAGS))
+USER_CFLAGS     = $(filter-out $(FORTIFY_FLAGS),$(CFLAGS))
+USER_CFLAGS_SO  = $(filter-out -O% -fstack-protector%,$(USER_CFLAGS))
+# objcopy renames symbols in the archive, which code for link-time optimization does not survive.
+AR_FLAGS_OUT   := $(FORTIFY_FLAGS) -O% -fstack-protector% -flto%
+USER_FLAGS_AR   = $(filter-out $(AR_FLAGS_OUT),$(CPPFLAGS) $(CFLAGS))
+AR_WITHOUT      = $(filter $(AR_FLAGS_OUT),$(CPPFLAGS) $(CFLAGS))
 
 # ---- the tool: always of the build machine ----
 
@@ -41,10 +46,15 @@ SO_OUTER       := transport/% core/deliver/% core/encode/% core/features/spool/%
 so_harden       = -fstack-clash-protection $(HARDEN_SO_$(BOARD_ARCH)) \
                   $(if $(filter $(SO_OUTER),$(1)),-fstack-protector-strong $(call harden_fortify,$(SO_LEVEL))) \
                   $(USER_CPPFLAGS) $(USER_CFLAGS_SO)
-SO_LDFLAGS      = $(HARDEN_LINK) $(LDFLAGS)
+# Unwind tables of ARM refer to these only so that a linker takes libgcc's; ours need no libgcc_s on the device.
+SO_LINK_arm    := $(foreach n,0 1 2,-Wl,--defsym=__aeabi_unwind_cpp_pr$(n)=0)
+SO_LDFLAGS      = $(HARDEN_LINK) $(SO_LINK_$(BOARD_ARCH)) $(LDFLAGS)
 
 # Objects of other people, hidden, for both shared objects.
 SO_DIR         := $(BUILD)/shared
+# Programs that are profiled as they are have more modules than those on devices: QEMU 60, Python with extensions 100.
+# Memory has the same room besides.
+SO_MODULES     := $(if $(findstring EP_MAX_MODULES,$(BOARD_CFLAGS)),,-DEP_MAX_MODULES=256 -DEP_MEMORY_DEFAULT=155648 -DEP_MEMORY_MIN=73728)
 SO_THIRD        = $(patsubst $(BUILD)/gen/%.c,$(SO_DIR)/gen/%.o,$(GEN_SRC)) $(SO_DIR)/nanopb/pb_common.o \
                   $(SO_DIR)/nanopb/pb_encode.o $(MBEDTLS_NAMES:%=$(SO_DIR)/mbedtls/%.o)
 # The library once more, for the preload library.
@@ -62,10 +72,10 @@ $(SO_DIR)/mbedtls/%.o: $(MBEDTLS_DIR)/library/%.c $(wildcard transport/tls/ep_mb
 	$(call compile,$(TLS_CPPFLAGS) $(TLS_MEND_$*) $(EP_CODEGEN) -fomit-frame-pointer -Os $(call so_harden,$<))
 $(SO_DIR)/transport/tls/%.o: transport/tls/%.c $(MAKE_SRC) transport/tls/tls.mk | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) -fomit-frame-pointer -Os $(call so_harden,$<))
+	$(call compile,$(TLS_CPPFLAGS) $(EP_CFLAGS) $(SO_MODULES) -fomit-frame-pointer -Os $(call so_harden,$<))
 $(SO_DIR)/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(call ep_speed,$<) $(call so_harden,$<))
+	$(call compile,$(EP_CFLAGS) $(SO_MODULES) -fomit-frame-pointer $(call ep_speed,$<) $(call so_harden,$<))
 
 .PHONY: print-hardening print-hardening-shared print-hardening-link
 print-hardening:

@@ -5,7 +5,6 @@
 
 From: the sources that setup.sh pins by hash, the page's lock file, the sections [build] and [tools] of packages.txt, and the
 packages of the shared libraries that TOOL needs. Debian's versions are those of this machine. SOURCE_DATE_EPOCH is the date."""
-import base64
 import datetime
 import json
 import os
@@ -42,16 +41,6 @@ def pinned():
             yield package(name, version, "source", f"pkg:generic/{name}@{version}", LICENSES[name], ("SHA256", digest))
 
 
-def page():
-    """Built into the tool's page."""
-    for path, row in json.loads((ROOT / "tools/web/package-lock.json").read_text())["packages"].items():
-        if path and not row.get("dev"):
-            name = path.rpartition("node_modules/")[2]
-            method, _, digest = row["integrity"].partition("-")
-            yield package(name, row["version"], "npm", f"pkg:npm/{name.replace('@', '%40')}@{row['version']}", row.get("license", "NOASSERTION"),
-                          (method.upper(), base64.b64decode(digest).hex()))
-
-
 def listed():
     """Packages of the sections."""
     section = ""
@@ -81,14 +70,14 @@ def debian(names):
 def main(version, tool):
     ours = package("edgeprof", version, "this", f"pkg:generic/edgeprof@{version}", "Apache-2.0")
     names = sorted({*listed(), *needed(tool)})
-    parts = [*pinned(), *page(), *sorted(debian(names), key=lambda row: row["name"])]
+    parts = [*pinned(), *sorted(debian(names), key=lambda row: row["name"])]
     date = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), datetime.timezone.utc)
     built = {"SPDXRef-deb-" + name for name in listed()}
     relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relatedSpdxElement": ours["SPDXID"], "relationshipType": "DESCRIBES"}]
     for row in parts:
         tool_of = row["SPDXID"] in built and not row["name"].endswith("-dev")
         relations.append({"spdxElementId": row["SPDXID"] if tool_of else ours["SPDXID"], "relatedSpdxElement": ours["SPDXID"] if tool_of else row["SPDXID"],
-                          "relationshipType": "BUILD_TOOL_OF" if tool_of else "CONTAINS" if row["SPDXID"].startswith(("SPDXRef-source", "SPDXRef-npm")) else "DEPENDS_ON"})
+                          "relationshipType": "BUILD_TOOL_OF" if tool_of else "CONTAINS" if row["SPDXID"].startswith("SPDXRef-source") else "DEPENDS_ON"})
     json.dump({"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"edgeprof-{version}",
                "documentNamespace": f"https://spdx.org/spdxdocs/edgeprof-{version}-{int(date.timestamp())}",
                "creationInfo": {"created": date.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: tools/build/sbom.py"]},

@@ -4,13 +4,14 @@
 #   tools/build/setup.sh apt [SECTION...]   Debian packages of these sections of tools/build/packages.txt; default: all
 #                                           but [programs] and [kernels]
 #   tools/build/setup.sh deps               nanopb and mbedtls, pinned by hash, unpacked to build/deps/
-#   tools/build/setup.sh cross              for the tests in QEMU: pinned cmocka; Debian's ARM kernels and musl, to
-#                                           build/deps/
+#   tools/build/setup.sh cross              for the tests in QEMU: pinned cmocka; Debian's ARM kernels and musl, for arm64
+#                                           BusyBox and OpenSSL, to build/deps/
+#   tools/build/setup.sh arm64              the part of it for whole machines with a 64-bit core
 #   tools/build/setup.sh kernels            for tests/arm/kernels: Debian's ARM kernels of other releases and with PREEMPT_RT, to
 #                                           build/deps/kernels/
 #   tools/build/setup.sh hz-kernels         the same kernel with CONFIG_HZ=100 and 1000, compiled from Debian's linux-source
 #   tools/build/setup.sh dotnet             only reports whether the .NET SDK is installed
-#   tools/build/setup.sh npm                the page's packages, as in its lock file
+#   tools/build/setup.sh npm                what the page's tests use, as in its lock file
 #   tools/build/setup.sh aot10              for tests/dotnet/aot10: Microsoft's library, as in its lock file, to build/deps/;
 #                                           exit status 3: no registry served it
 #
@@ -188,17 +189,29 @@ download() {
     return 1
 }
 
-# foreign ARCHITECTURE PACKAGE: build/deps/ARCHITECTURE with vmlinuz, config, and musl's lib and usr; apt verifies signatures
+# The network of QEMU's machine `virt`, which Debian's kernel has as modules.
+modules='virtio_mmio failover net_failover virtio_net'
+
+# foreign ARCHITECTURE PACKAGE [PACKAGE...]: build/deps/ARCHITECTURE with vmlinuz, config, modules/*.ko, musl's lib and usr, and
+# the files of the other packages; apt verifies signatures
 foreign() {
-    [ ! -f "$deps/$1/vmlinuz" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
-    telling "fetching $2 and musl for $1"
+    [ ! -f "$deps/$1/modules/virtio_net.ko" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
+    telling "fetching musl and Debian packages for $*"
     mkdir -p "$deps"
-    download "$1" bookworm "$2" musl musl-dev || true
+    architecture=$1
+    shift
+    download "$architecture" bookworm musl musl-dev "$@" || true
+    set -- "$architecture" "$@"
     mkdir "$scratch/tree"
     for package in "$scratch"/fetch/*.deb; do
         [ -f "$package" ] || die "no Debian mirror of this system served $2 for $1 ($(grep -m 1 -E "^(E|W):" "$scratch/fetch.log" 2>/dev/null))"
-        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./lib/modules --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
+        dpkg-deb --fsys-tarfile "$package" | tar -x -C "$scratch/tree" --wildcards --exclude=./usr/share --exclude='./usr/lib/linux-image-*'
     done
+    mkdir "$scratch/tree/modules"
+    for module in $modules; do
+        find "$scratch/tree/lib/modules" -name "$module.ko" -exec mv {} "$scratch/tree/modules" \;
+    done
+    rm -r "$scratch/tree/lib/modules"
     mv "$scratch"/tree/boot/config-* "$scratch/tree/config" && mv "$scratch"/tree/boot/vmlinuz-* "$scratch/tree/vmlinuz" ||
         die "the kernel package of $2 has no boot/vmlinuz"
     rm -rf "$scratch/tree/boot" "${deps:?}/$1"
@@ -285,8 +298,11 @@ setup_deps() {
 
 setup_cross() {
     pinned cmocka cmocka_1.1.7.orig.tar.xz 810570eb0b8d64804331f82b29ff47c790ce9cd6b163e98d47a4807047ecad82 src/cmocka.c CMOCKA_DIR
-    foreign arm64 linux-image-arm64
+    setup_arm64
     foreign armhf linux-image-armmp
+}
+setup_arm64() {
+    foreign arm64 linux-image-arm64 busybox-static libssl3
 }
 
 # ---- other steps ----
@@ -304,7 +320,7 @@ setup_npm() {
     [ -f "$lock" ] || return 0
     [ ! "$root/tools/web/node_modules/.package-lock.json" -nt "$lock" ] || return 0
     command -v npm >/dev/null || die "npm is missing: install Node.js 18 or newer"
-    telling "installing the page's packages (npm ci)"
+    telling "installing what the page's tests use (npm ci)"
     scratch=$(mktemp -d)
     (cd "$root/tools/web" && npm ci --no-audit --no-fund --ignore-scripts) >"$scratch/npm.log" 2>&1 ||
         die "npm ci: $(grep -i err "$scratch/npm.log" | head -n 1)"
@@ -336,10 +352,10 @@ setup_aot10() {
 }
 
 case ${1:-} in
-apt | deps | cross | kernels | hz-kernels | dotnet | npm | aot10)
+apt | deps | cross | arm64 | kernels | hz-kernels | dotnet | npm | aot10)
     verb=$(echo "$1" | tr - _)
     shift
     "setup_$verb" "$@"
     ;;
-*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | kernels | hz-kernels | dotnet | npm | aot10" ;;
+*) die "usage: tools/build/setup.sh apt [SECTION...] | deps | cross | arm64 | kernels | hz-kernels | dotnet | npm | aot10" ;;
 esac

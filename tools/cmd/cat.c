@@ -2,9 +2,9 @@
 #include "tools/cmd/commands.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
+#include "tools/lib/progress.h"
 #include "tools/serve/ingest/messages.h"
-#include "tools/cmd/options.h"
-#include "tools/formats/output.h"
+#include "tools/cmd/profile_file.h"
 #include "tools/formats/compact.h"
 
 #include <errno.h>
@@ -15,9 +15,11 @@
 
 const struct et_help et_help_cat = {
     .usage = "[options] FILE",
-    .about = "Reads a file of compact or pprof messages, each after its length (4 bytes, little-endian), or one bare "
-             "message: the files of a file:// endpoint, and any pprof file, gzipped or not. FILE - is standard input. "
-             "Without options it prints the messages as text.",
+    .about =
+        "Prints what is in a file: each message, each kind of a pprof. With an output it is `edgeprof export "
+        "FILE`. " ET_FILE_FORMATS
+        " Compact and pprof messages may each stand behind its length (4 bytes, little-endian), as a file:// endpoint "
+        "writes them. The numbers of folded text are values of --kind.",
     .end = "exit codes: 0 done, 1 unreadable or malformed (valid messages are printed), 2 wrong usage, 3 no profile",
 };
 
@@ -25,38 +27,39 @@ const struct et_help et_help_cat = {
 
 static void print_origin(const Edgeprof__V1__Origin *o)
 {
-    printf("  origin format=%u service=%s host=%s boot_id=%s pid=%u executable=%s arch=%s agent=%s start=%" PRIu64 "\n",
-           o->format, o->service, o->host, o->boot_id, o->pid, o->executable, o->arch, o->agent, o->process_start_ns);
+    et_printf(
+        "  origin format=%u service=%s host=%s boot_id=%s pid=%u executable=%s arch=%s agent=%s start=%" PRIu64 "\n",
+        o->format, o->service, o->host, o->boot_id, o->pid, o->executable, o->arch, o->agent, o->process_start_ns);
     for (size_t i = 0; i < o->n_tags; i++) {
-        printf("  tag %s=%s\n", o->tags[i]->key, o->tags[i]->value);
+        et_printf("  tag %s=%s\n", o->tags[i]->key, o->tags[i]->value);
     }
 }
 
 static void print_module(const Edgeprof__V1__Module *m)
 {
-    printf("  module base=%#x size=%#x address=%#" PRIx64 " build_id=", m->start, m->size, m->address);
+    et_printf("  module base=%#x size=%#x address=%#" PRIx64 " build_id=", m->start, m->size, m->address);
     for (size_t i = 0; i < m->build_id.len; i++) {
-        printf("%02x", m->build_id.data[i]);
+        et_printf("%02x", m->build_id.data[i]);
     }
-    printf(" path=%s\n", m->path);
+    et_printf(" path=%s\n", m->path);
 }
 
-static void print_label(void *context, const char *key, const char *value)
+static void print_label(void *labels, const char *key, const char *value)
 {
-    (void)context;
-    printf(" %s=%s", key, value);
+    (void)labels;
+    et_printf(" %s=%s", key, value);
 }
 
-static void print_contexts(const et_message *message, const struct et_segment *segment)
+static void print_label_sets(const et_message *message, const struct et_segment *segment)
 {
-    for (size_t i = 1; i <= message->n_contexts; i++) {
-        const Edgeprof__V1__Context *context = message->contexts[i - 1];
+    for (size_t i = 1; i <= message->n_label_sets; i++) {
+        const Edgeprof__V1__LabelSet *labels = message->label_sets[i - 1];
         struct et_buf lines = {0};
-        et_message_context(message, segment, i, &lines);
-        printf("  context %zu span_id=%016" PRIx64 " trace_id=%016" PRIx64 "%016" PRIx64, i, context->span_id,
-               context->trace_high, context->trace_low);
+        et_message_label_set(message, segment, i, &lines);
+        et_printf("  labels %zu span_id=%016" PRIx64 " trace_id=%016" PRIx64 "%016" PRIx64, i, labels->span_id,
+                  labels->trace_high, labels->trace_low);
         et_labels_each(lines.data, print_label, NULL);
-        putchar('\n');
+        et_printf("\n");
         et_buf_free(&lines);
     }
 }
@@ -65,35 +68,33 @@ static void print_profile(const Edgeprof__V1__Profile *p)
 {
     const struct et_kind *kind = et_kind_numbered((uint32_t)p->kind);
     uint64_t node = 0;
-    printf("  profile kind=%d(%s) start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
-           " samples=%" PRIu64 " stacks=%zu\n",
-           (int)p->kind, kind ? kind->name : "unknown", p->start_ns, p->duration_ns, p->period_ns, p->quantum,
-           p->samples, p->n_node);
+    et_printf("  profile kind=%d(%s) start=%" PRIu64 " duration=%" PRIu64 " period=%" PRIu64 " quantum=%" PRIu64
+              " samples=%" PRIu64 " stacks=%zu\n",
+              (int)p->kind, kind ? kind->name : "unknown", p->start_ns, p->duration_ns, p->period_ns, p->quantum,
+              p->samples, p->n_node);
     for (size_t i = 0; i < p->n_node; i++) {
         node += p->node[i];
-        printf("    node %" PRIu64 " value %" PRIu64, node, p->value[i] * p->quantum);
+        et_printf("    node %" PRIu64 " value %" PRIu64, node, p->value[i] * p->quantum);
         if (p->n_count) {
-            printf(" count %" PRIu32, p->count[i]);
+            et_printf(" count %" PRIu32, p->count[i]);
         }
-        if (p->n_context && p->context[i]) {
-            printf(" context %" PRIu32, p->context[i]);
+        if (p->n_label_set && p->label_set[i]) {
+            et_printf(" labels %" PRIu32, p->label_set[i]);
         }
-        putchar('\n');
+        et_printf("\n");
     }
 }
 
 static void print_stats(const Edgeprof__V1__Stats *s)
 {
-    printf("  stats samples=%" PRIu64 " exact=%" PRIu64 " gap=%" PRIu64 " cut=%" PRIu64 " rule_hits=%" PRIu64
-           " rule_misses=%" PRIu64 " threads=%" PRIu64 "\n",
-           s->samples, s->exact, s->gap, s->cut, s->rule_hits, s->rule_misses, s->threads);
+    et_printf("  stats samples=%" PRIu64 " exact=%" PRIu64 " gap=%" PRIu64 " cut=%" PRIu64 " rule_hits=%" PRIu64
+              " rule_misses=%" PRIu64 " threads=%" PRIu64 "\n",
+              s->samples, s->exact, s->gap, s->cut, s->rule_hits, s->rule_misses, s->threads);
     for (size_t i = 0; i < s->n_losses; i++) {
-        printf("  loss reason=%u count=%" PRIu64 " weight=%" PRIu64 "\n", s->losses[i]->reason, s->losses[i]->count,
-               s->losses[i]->weight_ns);
+        et_printf("  loss reason=%u count=%" PRIu64 " weight=%" PRIu64 "\n", s->losses[i]->reason, s->losses[i]->count,
+                  s->losses[i]->weight_ns);
         for (size_t k = 0; k < s->losses[i]->n_threads; k++) {
-            char *name = et_clean(s->losses[i]->threads[k], strlen(s->losses[i]->threads[k]));
-            printf("    thread %s\n", name);
-            free(name);
+            et_printf("    thread %s\n", s->losses[i]->threads[k]);
         }
     }
 }
@@ -107,11 +108,11 @@ static bool print_nodes(const et_message *message, struct et_segment *segment, c
     for (size_t i = 0; ok && i < count; i++) {
         char name[32];
         et_special_name(nodes[i].address, name);
-        printf("  node %zu parent=%u ", first + i, nodes[i].parent);
+        et_printf("  node %zu parent=%u ", first + i, nodes[i].parent);
         if (nodes[i].span) {
-            printf("module=%#x address=%#" PRIx64 "\n", segment->spans[nodes[i].span - 1].base, nodes[i].address);
+            et_printf("module=%#x address=%#" PRIx64 "\n", segment->spans[nodes[i].span - 1].base, nodes[i].address);
         } else {
-            printf("%s\n", name);
+            et_printf("%s\n", name);
         }
         et_segment_add_node(segment, nodes[i].depth, 0);
     }
@@ -121,47 +122,41 @@ static bool print_nodes(const et_message *message, struct et_segment *segment, c
 
 static void print_thread(const Edgeprof__V1__CrashThread *t)
 {
-    char *name = et_clean(t->name, strlen(t->name));
-    printf("    thread tid=%u name=%s node=%u quality=%u\n", t->tid, name, t->node, t->quality);
-    free(name);
+    et_printf("    thread tid=%u name=%s node=%u quality=%u\n", t->tid, t->name, t->node, t->quality);
 }
 
 static void print_crash(const Edgeprof__V1__Crash *c)
 {
-    char *executable = et_clean(c->executable, strlen(c->executable)), *boot = et_clean(c->boot_id, strlen(c->boot_id));
-    char *runtime = et_clean((const char *)c->runtime.data, c->runtime.len);
-    printf("  crash cause=%d signal=%u code=%d address=%#" PRIx64 " pc=%#" PRIx64 " sp=%#" PRIx64 " fp=%#" PRIx64
-           " lr=%#" PRIx64 " registers=%zu\n",
-           (int)c->cause, c->signal, c->code, c->address, c->pc, c->sp, c->fp, c->lr, c->n_registers);
-    printf("    pid=%u boot_id=%s executable=%s start=%" PRIu64 " time=%" PRIu64 " unix=%" PRIu64
-           " faults=%u sender=%u missed=%u rebooted=%d\n",
-           c->pid, boot, executable, c->start_ns, c->time_ns, c->unix_ns, c->faults, c->sender, c->missed, c->rebooted);
+    et_printf("  crash cause=%d signal=%u code=%d address=%#" PRIx64 " pc=%#" PRIx64 " sp=%#" PRIx64 " fp=%#" PRIx64
+              " lr=%#" PRIx64 " registers=%zu\n",
+              (int)c->cause, c->signal, c->code, c->address, c->pc, c->sp, c->fp, c->lr, c->n_registers);
+    et_printf("    pid=%u boot_id=%s executable=%s start=%" PRIu64 " time=%" PRIu64 " unix=%" PRIu64
+              " faults=%u sender=%u missed=%u rebooted=%d\n",
+              c->pid, c->boot_id, c->executable, c->start_ns, c->time_ns, c->unix_ns, c->faults, c->sender, c->missed,
+              c->rebooted);
     for (size_t i = 0; i < c->n_threads; i++) {
         print_thread(c->threads[i]);
     }
     if (c->runtime.len) {
-        printf("    runtime %s\n", runtime);
+        et_printf("    runtime %.*s\n", (int)c->runtime.len, (const char *)c->runtime.data);
     }
-    free(executable);
-    free(boot);
-    free(runtime);
 }
 
 static void print_timeline(const Edgeprof__V1__Timeline *t)
 {
-    printf("  timeline incident=%016" PRIx64 " part=%u cause=%d name=%s tid=%u time=%" PRIu64 " value=%" PRIu64
-           " limit=%" PRIu64 " suppressed=%" PRIu64 " missing=%" PRIu64 " samples=%zu%s\n",
-           t->incident, t->part, (int)t->cause, t->name, t->tid, t->time_ns, t->value, t->limit, t->suppressed,
-           t->missing, t->n_after, t->more ? " more" : "");
+    et_printf("  timeline incident=%016" PRIx64 " part=%u cause=%d name=%s tid=%u time=%" PRIu64 " value=%" PRIu64
+              " limit=%" PRIu64 " suppressed=%" PRIu64 " missing=%" PRIu64 " samples=%zu%s\n",
+              t->incident, t->part, (int)t->cause, t->name, t->tid, t->time_ns, t->value, t->limit, t->suppressed,
+              t->missing, t->n_after, t->more ? " more" : "");
     for (size_t i = 0; i < t->n_threads; i++) {
-        printf("    thread %u %s\n", t->threads[i]->tid, t->threads[i]->name);
+        et_printf("    thread %u %s\n", t->threads[i]->tid, t->threads[i]->name);
     }
 }
 
 static bool print_message(const et_message *message, size_t size, struct et_segment *segment, const char **why)
 {
-    printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n", message->segment,
-           message->sequence, size, message->unix_minus_uptime_ns, message->last ? " last" : "");
+    et_printf("message segment=%016" PRIx64 " sequence=%u bytes=%zu unix_minus_uptime=%" PRIu64 "%s\n",
+              message->segment, message->sequence, size, message->unix_minus_uptime_ns, message->last ? " last" : "");
     if (message->origin) {
         print_origin(message->origin);
         et_segment_free(segment);
@@ -176,7 +171,7 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
     if (!et_message_labels(message, segment, why)) {
         return false;
     }
-    print_contexts(message, segment);
+    print_label_sets(message, segment);
     for (size_t i = 0; i < message->n_profiles; i++) {
         if (!et_message_profile(message, i, segment->node_count, why)) {
             return false;
@@ -198,31 +193,48 @@ static bool print_message(const et_message *message, size_t size, struct et_segm
 static bool print_kind(const et_pprof *pprof, const struct et_pprof_kind *kind, const char **why)
 {
     struct et_profile *profile = et_pprof_profile(pprof, kind, why);
-    if (profile) {
-        printf("  profile kind=%s unit=%s total=%" PRIu64 " nodes=%zu\n", kind->name, kind->unit, profile->total,
-               profile->node_count ? profile->node_count - 1 : 0);
+    if (!profile) {
+        et_printf("  profile kind=%s unit=%s left out: %s\n", kind->name, kind->unit, *why);
+    } else {
+        et_printf("  profile kind=%s unit=%s total=%" PRIu64 " nodes=%zu\n", kind->name, kind->unit, profile->total,
+                  profile->node_count ? profile->node_count - 1 : 0);
     }
     et_profile_free(profile);
     return profile != NULL;
 }
 
+/* False: nothing of it can be shown. */
 static bool print_pprof(const uint8_t *bytes, size_t size, const char **why)
 {
     struct et_buf inflated = {0};
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     et_pprof *pprof = et_messages_pprof(bytes, size, &inflated, why);
-    bool ok = pprof != NULL;
-    if (ok) {
-        printf("pprof bytes=%zu samples=%zu locations=%zu mappings=%zu time=%" PRId64 " duration=%" PRId64 "\n", size,
-               pprof->n_sample, pprof->n_location, pprof->n_mapping, pprof->time_nanos, pprof->duration_nanos);
-        size_t count = et_pprof_kinds(pprof, et_messages_hint(pprof), kinds);
-        for (size_t i = 0; i < count && ok; i++) {
-            ok = print_kind(pprof, &kinds[i], why);
+    bool ok = false;
+    if (pprof) {
+        et_printf("pprof bytes=%zu samples=%zu locations=%zu mappings=%zu time=%" PRId64 " duration=%" PRId64 "\n",
+                  size, pprof->n_sample, pprof->n_location, pprof->n_mapping, pprof->time_nanos, pprof->duration_nanos);
+        size_t count = et_pprof_kinds(pprof, et_pprof_hint(pprof), kinds);
+        if (*why) {
+            et_printf("  %s\n", *why);
+        }
+        for (size_t i = 0; i < count; i++) {
+            ok |= print_kind(pprof, &kinds[i], why);
         }
         et_pprof_free(pprof);
     }
     et_buf_free(&inflated);
     return ok;
+}
+
+/* False: it is no folded text. */
+static bool print_folded(const struct et_options *options, const struct et_buf *file)
+{
+    struct et_profile *profile = et_messages_folded(file, options->wanted.query.kind);
+    if (profile) {
+        et_printf("folded bytes=%zu stacks=%zu total=%" PRIu64 "\n", file->size, profile->entry_count, profile->total);
+    }
+    et_profile_free(profile);
+    return profile != NULL;
 }
 
 static int print_all(const char *path, const struct et_buf *file)
@@ -237,11 +249,13 @@ static int print_all(const char *path, const struct et_buf *file)
     while (!why && et_messages_next(&messages, &bytes, &size)) {
         et_message *message = et_is_pprof(bytes, size) ? NULL : et_message_decode(bytes, size, &why);
         if (et_is_pprof(bytes, size)) {
-            (void)print_pprof(bytes, size, &why);
+            const char *wrong = NULL;
+            why = print_pprof(bytes, size, &wrong) ? NULL : wrong;
         } else if (message) {
             print_message(message, size, &segment, &why);
             et_message_free(message);
         }
+        why = why ? et_messages_why(&messages, bytes, why) : NULL;
         number++;
     }
     et_segment_free(&segment);
@@ -259,26 +273,16 @@ static int print_all(const char *path, const struct et_buf *file)
     return why || messages.torn ? ET_FAILED : number ? ET_OK : ET_NO_DATA;
 }
 
-/* ---- conversion ---- */
-
-static int print_converted(const struct et_options *options, const char *path, const struct et_buf *file)
+static int print_file(const struct et_options *options, const char *path)
 {
-    struct et_profile *profile = NULL;
-    struct et_query query = options->wanted.query;
-    query.keep_labels = options->pprof != NULL;
-    int code = et_messages_load(path, file, &query, &profile);
-    if (code == ET_OK) {
-        struct et_symbols *symbols = et_options_symbols(options);
-        et_symbolize(symbols, profile);
-        et_symbols_free(symbols);
+    struct et_buf file = {0};
+    et_progress("reading %s", path);
+    int code = et_messages_read(path, &file);
+    et_progress_end();
+    if (code == ET_OK && !print_folded(options, &file)) {
+        code = print_all(path, &file);
     }
-    if (code == ET_OK && options->pprof) {
-        code = et_output_write(profile, ET_FORMAT_PPROF, options->pprof);
-    }
-    if (code == ET_OK && options->folded) {
-        code = et_output_write(profile, ET_FORMAT_FOLDED, "-");
-    }
-    et_profile_free(profile);
+    et_buf_free(&file);
     return code;
 }
 
@@ -294,13 +298,9 @@ int et_cmd_cat(int argc, char **argv)
         et_options_free(&options);
         return ET_USAGE;
     }
-    struct et_buf file = {0};
     const char *path = argv[options.first];
-    code = et_messages_read(path, &file);
-    if (code == ET_OK) {
-        code = options.pprof || options.folded ? print_converted(&options, path, &file) : print_all(path, &file);
-    }
-    et_buf_free(&file);
+    bool converts = options.pprof || options.folded || options.format || options.outputs.count;
+    code = converts ? et_export(argv[0], &options, path) : print_file(&options, path);
     et_options_free(&options);
     return code;
 }

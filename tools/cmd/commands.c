@@ -24,7 +24,7 @@ const struct et_command *et_command_named(const char *name)
 int et_no_more_arguments(int argc, char **argv, const struct et_options *options)
 {
     if (options->first < argc) {
-        et_error("%s: unexpected argument %s", argv[0], argv[options->first]);
+        et_error("%s: unexpected argument %s; see `edgeprof %s --help`", argv[0], argv[options->first], argv[0]);
         return ET_USAGE;
     }
     return ET_OK;

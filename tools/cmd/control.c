@@ -8,6 +8,7 @@
 #include "tools/cmd/control_status.h"
 #include "tools/lib/json_read.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/progress.h"
 #include "tools/cmd/options.h"
 
 #include <curl/curl.h>
@@ -225,9 +226,7 @@ static json_int_t show_part(const struct et_buf *answer)
     if (text) {
         for (size_t size; *text; text += size + (text[size] == '\n')) {
             size = strcspn(text, "\n");
-            char *clean = et_clean(text, size);
-            printf("%s%s", clean, text[size] ? "\n" : "");
-            free(clean);
+            et_printf("%.*s%s", (int)size, text, text[size] ? "\n" : "");
         }
     } else {
         et_error("unexpected answer (%s); is this edgeprof's endpoint?", why.data ? why.data : "no text");
@@ -272,14 +271,18 @@ static int run_action(const struct et_options *options, const char *target)
         return ET_USAGE;
     }
     if (strcmp(target, "/tasks") == 0) {
+        et_progress("asking the service");
         int shown = show_tasks(&endpoint);
+        et_progress_end();
         curl_slist_free_all(endpoint.headers);
         return shown;
     }
+    et_progress("asking the service");
     int code = changes ? request_service(&endpoint, target, &answer) : ET_OK;
     code = code ? code : request_service(&endpoint, "/status", &status);
+    et_progress_end();
     if (!code && options->json) {
-        fputs(status.data ? status.data : "", stdout);
+        code = et_print_json(&status);
     } else if (!code) {
         code = et_control_show_status(&status);
     }

@@ -15,25 +15,17 @@ static uint64_t number_of(const json_t *object, const char *name)
     return value > 0 ? (uint64_t)value : 0;
 }
 
-/* A string of the service, safe for a terminal. The caller frees it. */
-static char *clean_text(const char *text)
-{
-    return et_clean(text ? text : "", text ? strlen(text) : 0);
-}
-
 static void print_losses(const json_t *status)
 {
     const char *name, *between = "lost     ";
     json_t *loss;
     json_object_foreach(json_object_get(status, "losses"), name, loss)
     {
-        char *clean = clean_text(name);
-        printf("%s%s %" PRIu64, between, clean, number_of(loss, "count"));
-        free(clean);
+        et_printf("%s%s %" PRIu64, between, name, number_of(loss, "count"));
         between = ", ";
     }
     if (between[0] == ',') {
-        putchar('\n');
+        et_printf("\n");
     }
 }
 
@@ -57,7 +49,7 @@ static void print_unsampled(const json_t *status)
     all.of_ns = number_of(status, "weight_ns") + number_of(status, "thread_exit_ns");
     et_unsampled_text(&all, &line);
     if (line.size) {
-        printf("threads  %s\n", line.data);
+        et_printf("threads  %s\n", line.data);
     }
     et_unsampled_free(&all);
     et_buf_free(&line);
@@ -66,13 +58,13 @@ static void print_unsampled(const json_t *status)
 /* Prints a line about detail that was given up. */
 static void print_degraded(const json_t *status)
 {
-    uint64_t contexts = number_of(status, "degraded_contexts"), addresses = number_of(status, "degraded_addresses"),
+    uint64_t contexts = number_of(status, "degraded_labels"), addresses = number_of(status, "degraded_addresses"),
              frames = number_of(status, "degraded_frames");
     if (contexts || addresses || frames) {
-        printf("detail   nothing could be sent and the memory was used up: given up %" PRIu64
-               " times labels and spans, %" PRIu64 " addresses in functions, %" PRIu64
-               " deep frames; totals are right\n",
-               contexts, addresses, frames);
+        et_printf("detail   nothing could be sent and the memory was used up: given up %" PRIu64
+                  " times labels and spans, %" PRIu64 " addresses in functions, %" PRIu64
+                  " deep frames; totals are right\n",
+                  contexts, addresses, frames);
     }
 }
 
@@ -87,11 +79,11 @@ static void print_rate(const json_t *status)
     }
     double held = (double)samples / weight_s, asked = 1e9 / (double)period;
     uint64_t hz = number_of(status, "tick_hz");
-    printf("rate     %.0f samples a second of CPU time so far, %.0f asked for", held, asked);
+    et_printf("rate     %.0f samples a second of CPU time so far, %.0f asked for", held, asked);
     if (hz && asked > 1.01 * (double)hz) {
-        printf("; the kernel ticks %" PRIu64 " times a second, so each sample stands for a tick", hz);
+        et_printf("; the kernel ticks %" PRIu64 " times a second, so each sample stands for a tick", hz);
     }
-    putchar('\n');
+    et_printf("\n");
 }
 
 /* Prints a line about the clock of CPU samples, if perf events were asked for. */
@@ -101,9 +93,10 @@ static void print_clock(const json_t *status)
     uint64_t error = number_of(status, "clock_error");
 
     if (error) {
-        printf("clock    not every thread has a perf event (%s); now: %s\n", strerror((int)error), clock ? clock : "?");
+        et_printf("clock    not every thread has a perf event (%s); now: %s\n", strerror((int)error),
+                  clock ? clock : "?");
     } else if (clock && strcmp(clock, "perf") == 0) {
-        printf("clock    perf events\n");
+        et_printf("clock    perf events\n");
     }
 }
 
@@ -111,8 +104,8 @@ static void print_clock(const json_t *status)
 static void print_faults(const json_t *status)
 {
     if (number_of(status, "timed_faults")) {
-        printf("faults   %" PRIu64 " page faults waited for a disk in %" PRIu64 " timed samples\n",
-               number_of(status, "timed_faults"), number_of(status, "timed_samples"));
+        et_printf("faults   %" PRIu64 " page faults waited for a disk in %" PRIu64 " timed samples\n",
+                  number_of(status, "timed_faults"), number_of(status, "timed_samples"));
     }
 }
 
@@ -129,9 +122,7 @@ static void print_limits(const json_t *kinds)
         }
     }
     if (line.size) {
-        char *clean = et_clean(line.data, line.size);
-        printf("limits  %s\n", clean);
-        free(clean);
+        et_printf("limits  %s\n", line.data);
     }
     et_buf_free(&line);
 }
@@ -142,21 +133,19 @@ static void print_unavailable(const json_t *kinds)
     for (size_t i = 0; i < et_kind_count; i++) {
         const char *why = json_string_value(json_object_get(json_object_get(kinds, et_kinds[i].name), "unavailable"));
         if (why) {
-            char *clean = clean_text(why);
-            printf("missing  %s: %s\n", et_kinds[i].name, clean);
-            free(clean);
+            et_printf("missing  %s: %s\n", et_kinds[i].name, why);
         }
     }
 }
 
 static void print_cost(const json_t *governor)
 {
-    printf("cost     %.3g %% of the CPU time", (double)number_of(governor, "cost_ppm") / 1e4);
+    et_printf("cost     %.3g %% of the CPU time", (double)number_of(governor, "cost_ppm") / 1e4);
     if (number_of(governor, "budget_ppm")) {
-        printf(", budget %.3g %%, periods %" PRIu64 " %% of the level's",
-               (double)number_of(governor, "budget_ppm") / 1e4, number_of(governor, "stretch_pct"));
+        et_printf(", budget %.3g %%, periods %" PRIu64 " %% of the level's",
+                  (double)number_of(governor, "budget_ppm") / 1e4, number_of(governor, "stretch_pct"));
     }
-    printf("\n");
+    et_printf("\n");
 }
 
 static void print_stacks(const json_t *status)
@@ -164,22 +153,23 @@ static void print_stacks(const json_t *status)
     uint64_t exact = number_of(status, "exact"), gap = number_of(status, "gap"), cut = number_of(status, "cut");
     double all = (double)(exact + gap + cut);
     if (all > 0) {
-        printf("stacks   %.1f %% exact, %.1f %% with a gap, %.1f %% cut, of %.0f of all kinds\n",
-               100 * (double)exact / all, 100 * (double)gap / all, 100 * (double)cut / all, all);
+        et_printf("stacks   %.1f %% exact, %.1f %% with a gap, %.1f %% cut, of %.0f of all kinds\n",
+                  100 * (double)exact / all, 100 * (double)gap / all, 100 * (double)cut / all, all);
     }
 }
 
 static void print_status(const json_t *status)
 {
     const json_t *kinds = json_object_get(status, "kinds");
-    char *level = clean_text(json_string_value(json_object_get(status, "level")));
-    printf("level    %s\nkinds   ", *level ? level : "none: the profiler is not running");
+    const char *level = et_json_words(status, "level");
+    et_printf("level    %s\n", *level ? level : "none: the profiler is not running");
+    et_printf("kinds   ");
     for (size_t i = 0; i < et_kind_count; i++) {
         if (json_is_true(json_object_get(json_object_get(kinds, et_kinds[i].name), "on"))) {
-            printf(" %s", et_kinds[i].name);
+            et_printf(" %s", et_kinds[i].name);
         }
     }
-    putchar('\n');
+    et_printf("\n");
     print_unavailable(kinds);
     print_rate(status);
     print_clock(status);
@@ -187,16 +177,15 @@ static void print_status(const json_t *status)
     print_stacks(status);
     print_faults(status);
     print_limits(kinds);
-    printf("sent     %" PRIu64 " of %" PRIu64 " messages", number_of(status, "delivered"),
-           number_of(status, "messages"));
+    et_printf("sent     %" PRIu64 " of %" PRIu64 " messages", number_of(status, "delivered"),
+              number_of(status, "messages"));
     if (number_of(status, "unanswered")) {
-        printf(", %" PRIu64 " answers lost", number_of(status, "unanswered"));
+        et_printf(", %" PRIu64 " answers lost", number_of(status, "unanswered"));
     }
-    printf("\n");
+    et_printf("\n");
     print_losses(status);
     print_unsampled(status);
     print_degraded(status);
-    free(level);
 }
 
 int et_control_show_status(const struct et_buf *answer)

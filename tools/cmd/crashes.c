@@ -48,6 +48,7 @@ static int file_crashes(const struct et_options *options, const char *path, stru
     struct et_buf file = {0};
     const char *why = NULL;
     struct wanted wanted = {.service = options->service, .crashes = &crashes};
+    et_progress("reading %s", path);
     int code = et_messages_read(path, &file);
     if (code == ET_OK && !et_messages_each(&file, take_crash, &wanted, &why)) {
         et_error("%s: %s", path, why);
@@ -59,7 +60,9 @@ static int file_crashes(const struct et_options *options, const char *path, stru
         et_symbols_free(symbols);
     }
     et_crashes_group(&crashes);
-    et_crashes_json(&crashes, json);
+    if (code == ET_OK || crashes.count) { /* an error has been told already */
+        et_crashes_json(&crashes, json);
+    }
     et_crashes_free(&crashes);
     et_buf_free(&file);
     return code;
@@ -82,7 +85,7 @@ static int crashes_of(const struct et_options *options, const char *path, struct
     }
     return options->url
                ? et_source_get(&remote, "/api/crashes", &options->wanted.query, json)
-               : et_source_db_text(options->db ? options->db : "edgeprof.db", db_crashes, &options->wanted.query, json);
+               : et_source_db_text(options->db ? options->db : ET_DEFAULT_DB, db_crashes, &options->wanted.query, json);
 }
 
 /* ---- text ---- */
@@ -175,9 +178,10 @@ static void write_group(const json_t *group, bool threads, struct et_buf *out)
     if (seconds && gmtime_r(&seconds, &parts)) {
         strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts);
     }
-    et_buf_printf(out, "%s%lld x %s  %s  last %s  %s\n", out->size ? "\n" : "", number_of(group, "count"),
-                  et_json_words(group, "service"), et_json_words(group, "reason"), time,
-                  et_json_words(group, "fingerprint"));
+    const char *function = et_json_words(crash, "function");
+    et_buf_printf(out, "%s%lld x %s  %s%s%s  last %s  %s\n", out->size ? "\n" : "", number_of(group, "count"),
+                  et_json_words(group, "service"), et_json_words(group, "reason"), *function ? " in " : "", function,
+                  time, et_json_words(group, "fingerprint"));
     write_crash(crash, et_json_words(group, "reason"), threads, out);
 }
 
@@ -198,6 +202,7 @@ static int print_crashes(const struct et_options *options, const struct et_buf *
     enum { VALUES = 20000000 }; /* of as many crashes as a server keeps, with all the frames that a device sends */
     struct et_buf why = {0}, out = {0};
     json_t *document = et_json_read_most(json->data ? json->data : "", json->size, VALUES, &why);
+    et_json_clean(document);
     int code = document ? ET_OK : ET_FAILED;
     if (!document) {
         et_error("crashes: unexpected answer: %s", why.data);
@@ -208,9 +213,9 @@ static int print_crashes(const struct et_options *options, const struct et_buf *
         out.size = 0;
         et_buf_add(&out, json->data, json->size);
     } else if (code == ET_NO_DATA) {
-        et_error("no crash");
+        et_error("no crash matches; without --service, --tag, --from and --last all are shown");
     }
-    int printed = out.size ? et_print_output(&out) : ET_OK;
+    int printed = !out.size ? ET_OK : et_print_as(options->json, &out);
     json_decref(document);
     et_buf_free(&why);
     et_buf_free(&out);
@@ -227,12 +232,11 @@ int et_cmd_crashes(int argc, char **argv)
     }
     const char *path = options.first < argc ? argv[options.first++] : NULL;
     code = et_no_more_arguments(argc, argv, &options);
-    if (!code && path && (options.db || options.url)) {
+    if (!code && path && et_options_name_source(&options)) {
         et_error("crashes: FILE cannot be combined with --db or --url");
         code = ET_USAGE;
     }
     if (!code) {
-        et_progress_on();
         code = crashes_of(&options, path, &json);
         et_progress_end();
         int printed = json.size ? print_crashes(&options, &json) : ET_OK;

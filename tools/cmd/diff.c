@@ -5,8 +5,7 @@
 #include "tools/cmd/commands.h"
 #include "tools/cmd/diff_print.h"
 #include "tools/lib/kinds.h"
-#include "tools/serve/ingest/messages.h"
-#include "tools/cmd/options.h"
+#include "tools/cmd/profile_file.h"
 #include "tools/lib/progress.h"
 #include "tools/profile/regression.h"
 #include "tools/store/query_builder.h"
@@ -19,8 +18,8 @@
 const struct et_help et_help_diff = {
     .usage = "[--baseline SELECTOR] [--baseline-from T] [--baseline-to T] [options]\n"
              "[options] BASELINE-FILE [FILE]",
-    .about = "Compares a profile with a baseline: each function's share of the total, before and after. FILEs are "
-             "pprof or compact files. With one FILE, the other side comes from --db or --url and the options.",
+    .about = "Compares a profile with a baseline: each function's share of the total, before and after. With "
+             "one FILE, the other side comes from --db or --url and the options. " ET_FILE_FORMATS,
     .end = "Without --function and --per-function, --threshold checks the total per second of process run time.\n"
            "\n"
            "exit codes: 0 done, no regression; 1 failed; 2 wrong usage; 3 no profile matches; 4 a regression; 5 no "
@@ -35,12 +34,8 @@ static int load_file(const struct et_options *options, const char *path, struct 
     const struct et_query *wanted = &options->wanted.query;
     const struct et_query query = {
         .kind = wanted->kind, .measure = wanted->measure, .group = wanted->group, .to_ns = INT64_MAX};
-    struct et_buf file = {0};
-    int code = et_messages_read(path, &file);
     et_buf_text(&side->words, path);
-    code = code ? code : et_messages_load(path, &file, &query, &side->profile);
-    et_buf_free(&file);
-    return code;
+    return et_profile_file_read(path, &query, &side->profile);
 }
 
 static int load_stored(const struct et_options *options, const struct et_query *query, struct et_diff_input *side)
@@ -145,7 +140,9 @@ static int compare(struct et_diff_command *c)
     et_symbols_free(symbols);
     et_profile_name_lines(c->sides[ET_LEFT].profile, c->options->granularity);
     et_profile_name_lines(c->sides[ET_RIGHT].profile, c->options->granularity);
+    et_progress("comparing");
     et_diff_make(left, right, 1, &c->diff);
+    et_progress_end();
     c->level = c->diff.level;
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {
         uint64_t processes = c->sides[i].profile->processes;
@@ -235,7 +232,7 @@ static bool is_valid_diff_usage(const struct et_options *options, int files)
     } else if (!files && !baseline) {
         et_error(
             "diff: no baseline given; use --baseline SELECTOR, --baseline-from and --baseline-to, or BASELINE-FILE");
-    } else if (files == 2 && (options->db || options->url)) {
+    } else if (files == 2 && et_options_name_source(options)) {
         et_error("diff: --db and --url cannot be combined with two files");
     } else if (judged && !(options->threshold > 0)) {
         et_error("diff: --function and --per-function require --threshold, such as --threshold 10%%");
@@ -271,7 +268,7 @@ int et_cmd_diff(int argc, char **argv)
         } else {
             et_diff_print_text(&c, &out);
         }
-        code = et_print_output(&out);
+        code = et_print_as(options.json, &out);
         code = code ? code : report_judgement(&c);
     }
     for (enum et_side i = ET_LEFT; i < ET_SIDES; i++) {

@@ -54,7 +54,7 @@ static void print_growth(const struct et_diff_command *c, struct et_buf *out)
 void et_diff_print_text(const struct et_diff_command *c, struct et_buf *out)
 {
     const char *const place = c->sides[ET_RIGHT].profile->by_line ? "function file:line" : "function";
-    const char *const heads[] = {">before", ">after", ">change", ">cum before", ">cum after", "means", place, NULL};
+    const char *const heads[] = {">before", ">after", ">points", ">cum before", ">cum after", "means", place, NULL};
     struct et_text_table columns = {.heads = heads};
     print_side(c, ET_LEFT, out);
     print_side(c, ET_RIGHT, out);
@@ -65,7 +65,7 @@ void et_diff_print_text(const struct et_diff_command *c, struct et_buf *out)
         double after = et_diff_share(&c->diff, ET_RIGHT, row->self[ET_RIGHT]);
         et_text_table_cell(&columns, "%.2f%%", 100 * before);
         et_text_table_cell(&columns, "%.2f%%", 100 * after);
-        et_text_table_cell(&columns, "%+.2f%%", 100 * (after - before));
+        et_text_table_cell(&columns, "%+.2f", 100 * (after - before));
         et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_LEFT, row->total[ET_LEFT]));
         et_text_table_cell(&columns, "%.2f%%", 100 * et_diff_share(&c->diff, ET_RIGHT, row->total[ET_RIGHT]));
         et_text_table_cell(&columns, "%s", judgement_name(judge_row(c, row)));

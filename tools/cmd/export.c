@@ -1,15 +1,14 @@
 /* edgeprof export: writes a stored profile to files for other tools, all from one query. */
 #include "tools/cmd/commands.h"
-#include "tools/cmd/options.h"
+#include "tools/cmd/profile_file.h"
 #include "tools/formats/output.h"
 
 #include <string.h>
 
 const struct et_help et_help_export = {
-    .usage = "[--format FORMAT] [-o FILE]... [options]",
-    .about = "Writes one profile to one or several files.",
+    .usage = "[--format FORMAT] [-o FILE]... [options] [FILE]",
+    .about = "Writes one profile to one or several files. " ET_FILE_FORMATS,
     .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches",
-    .words = "",
 };
 
 enum { MOST = 32 };
@@ -107,21 +106,28 @@ static int write_all(const struct export_targets *targets, struct et_profile *pr
     return code ? code : write_targets(targets, profile, granularity, !pprof_first);
 }
 
+int et_export(const char *command, struct et_options *options, const char *path)
+{
+    struct export_targets targets = {0};
+    struct et_profile *profile = NULL;
+    int code = add_all(options, &targets) ? ET_OK : ET_USAGE;
+    options->wanted.query.keep_labels = targets.pprof;
+    code = code ? code : et_profile_load(command, options, path, &profile);
+    code = code ? code : write_all(&targets, profile, options->granularity);
+    et_profile_free(profile);
+    return code;
+}
+
 int et_cmd_export(int argc, char **argv)
 {
     struct et_options options;
-    struct export_targets targets = {0};
-    struct et_profile *profile = NULL;
+    const char *path;
     int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }
-    code = et_no_more_arguments(argc, argv, &options);
-    code = code ? code : add_all(&options, &targets) ? ET_OK : ET_USAGE;
-    options.wanted.query.keep_labels = targets.pprof;
-    code = code ? code : et_options_load(&options, &profile);
-    code = code ? code : write_all(&targets, profile, options.granularity);
-    et_profile_free(profile);
+    code = et_profile_argument(argc, argv, &options, &path);
+    code = code ? code : et_export(argv[0], &options, path);
     et_options_free(&options);
     return code;
 }

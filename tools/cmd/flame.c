@@ -1,13 +1,12 @@
 /* edgeprof flame: writes a flame graph to a file. */
 #include "tools/cmd/commands.h"
-#include "tools/cmd/options.h"
+#include "tools/cmd/profile_file.h"
 #include "tools/formats/output.h"
 
 const struct et_help et_help_flame = {
-    .usage = "-o FILE [options]",
-    .about = "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG.",
+    .usage = "-o FILE [options] [FILE]",
+    .about = "Writes a self-contained flame graph: HTML with search, zoom and table, or SVG. " ET_FILE_FORMATS,
     .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches",
-    .words = "",
 };
 
 static int check_usage(const struct et_options *options)
@@ -28,13 +27,14 @@ int et_cmd_flame(int argc, char **argv)
 {
     struct et_options options;
     struct et_profile *profile = NULL;
+    const char *path;
     int code = et_options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }
-    code = et_no_more_arguments(argc, argv, &options);
+    code = et_profile_argument(argc, argv, &options, &path);
     code = code ? code : check_usage(&options);
-    code = code ? code : et_options_load(&options, &profile);
+    code = code ? code : et_profile_load(argv[0], &options, path, &profile);
     if (!code) {
         et_profile_name_lines(profile, options.granularity);
     }

@@ -20,12 +20,6 @@
 
 enum { VALUES = 4000000 };
 
-#define SOURCE_HELP                                                                                                    \
-    "  --db FILE           read this database (./edgeprof.db)\n"                                                       \
-    "  --url URL           query this server instead, http or https\n"                                                 \
-    "  --token-file FILE   file with its token in one line; or EDGEPROF_TOKEN is the token\n"                          \
-    "  --ca FILE           CA certificates that may sign the server's, PEM (the system's)\n"
-
 const struct et_help et_help_incidents = {
     .usage = "[options]",
     .about = "Lists incidents, the newest first: time, id, service, device, what triggered it. `edgeprof incident ID` "
@@ -48,6 +42,7 @@ static json_t *read_json(const struct et_buf *json)
 {
     struct et_buf why = {0};
     json_t *document = et_json_read_most(json->data ? json->data : "", json->size, VALUES, &why);
+    et_json_clean(document);
     if (!document) {
         et_error("incident: unexpected answer: %s", why.data ? why.data : "empty");
     }
@@ -66,7 +61,7 @@ static int list_json(const struct et_options *options, struct et_buf *json)
 {
     const struct et_remote remote = et_options_remote(options);
     return options->url ? et_source_get(&remote, "/api/incidents", &options->wanted.query, json)
-                        : et_source_db_text(options->db ? options->db : "edgeprof.db", db_incidents,
+                        : et_source_db_text(options->db ? options->db : ET_DEFAULT_DB, db_incidents,
                                             &options->wanted.query, json);
 }
 
@@ -92,9 +87,9 @@ static int print_list(const struct et_options *options, const struct et_buf *jso
         out.size = 0;
         et_buf_add(&out, json->data, json->size);
     } else if (code == ET_NO_DATA) {
-        et_error("no incident");
+        et_error("no incident matches; without --service, --tag, --from and --last all are shown");
     }
-    int printed = out.size ? et_print_output(&out) : ET_OK;
+    int printed = !out.size ? ET_OK : et_print_as(options->json, &out);
     json_decref(document);
     et_buf_free(&out);
     return printed ? printed : code;
@@ -150,12 +145,13 @@ static int file_incident(const struct et_options *options, const char *id, const
     struct et_buf file = {0};
     const char *why = NULL;
     struct wanted wanted = {.id = id, .incident = &incident};
+    et_progress("reading %s", path);
     int code = et_messages_read(path, &file);
     if (code == ET_OK && !et_messages_each(&file, take_part, &wanted, &why)) {
         et_error("%s: %s", path, why);
         code = ET_FAILED;
     } else if (code == ET_OK && !incident.head) {
-        et_error("%s: no such incident", path);
+        et_error("%s: no such incident; `edgeprof cat %s` shows what there is", path, path);
         code = ET_NO_DATA;
     } else if (code == ET_OK) {
         struct et_symbols *symbols = et_options_symbols(options);
@@ -183,35 +179,38 @@ static unsigned db_incident(struct et_store *store, const struct et_query *query
     return status;
 }
 
-/* The newest incident's id. NULL: there is none, which was said. */
-static char *newest_id(const struct et_options *options)
+/* The newest incident's id; NULL without ET_OK. Returns an exit code; reports errors. */
+static int newest_id(const struct et_options *options, char **id)
 {
     struct et_buf json = {0};
-    json_t *document = list_json(options, &json) == ET_OK ? read_json(&json) : NULL;
+    int code = list_json(options, &json);
+    json_t *document = code ? NULL : read_json(&json);
     const json_t *first = json_array_get(json_object_get(document, "incidents"), 0);
-    char *id = first ? et_strdup(et_json_words(first, "id")) : NULL;
-    if (document && !id) {
-        et_error("no incident");
+    *id = first ? et_strdup(et_json_words(first, "id")) : NULL;
+    code = code ? code : !document ? ET_FAILED : first ? ET_OK : ET_NO_DATA;
+    if (code == ET_NO_DATA) {
+        et_error("there is no incident; `edgeprof incident --now` triggers one in a running service");
     }
     json_decref(document);
     et_buf_free(&json);
-    return id;
+    return code;
 }
 
 static int stored_incident(const struct et_options *options, const char *wanted, struct et_buf *out)
 {
     const struct et_remote remote = et_options_remote(options);
-    char *id = strcmp(wanted, "last") == 0 ? newest_id(options) : et_strdup(wanted);
+    char *id = strcmp(wanted, "last") == 0 ? NULL : et_strdup(wanted);
     struct et_buf path = {0};
-    if (!id) {
-        return ET_NO_DATA;
+    int code = id ? ET_OK : newest_id(options, &id);
+    if (code) {
+        return code;
     }
     asked.options = options;
     asked.request = (struct et_incident_request){.id = id, .firefox = options->outputs.count != 0};
     et_buf_printf(&path, "/api/incident?id=%s%s", id, asked.request.firefox ? "&format=firefox" : "");
-    int code = options->url ? et_source_get(&remote, path.data, NULL, out)
-                            : et_source_db_text(options->db ? options->db : "edgeprof.db", db_incident,
-                                                &options->wanted.query, out);
+    code = options->url
+               ? et_source_get(&remote, path.data, NULL, out)
+               : et_source_db_text(options->db ? options->db : ET_DEFAULT_DB, db_incident, &options->wanted.query, out);
     et_buf_free(&path);
     free(id);
     return code;
@@ -231,27 +230,27 @@ static int print_incident(const struct et_buf *json)
     return code;
 }
 
-static int write_output(const char *path, const struct et_buf *bytes)
+static int write_output(const char *path, struct et_buf *json)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    bool ok = file && fwrite(bytes->data, 1, bytes->size, file) == bytes->size;
-    ok = file && (file == stdout ? fflush(file) : fclose(file)) == 0 && ok;
-    if (!ok) {
-        et_error("%s: cannot be written", path);
+    if (strcmp(path, "-") == 0) {
+        return et_print_json(json);
     }
-    return ok ? ET_OK : ET_FAILED;
+    int err = et_write_file(path, json->data, json->size);
+    if (err) {
+        et_error("%s: %s", path, strerror(-err));
+    }
+    return err ? ET_FAILED : ET_OK;
 }
 
 static int show_incident(const struct et_options *options, const char *id, const char *path)
 {
     struct et_buf answer = {0};
-    et_progress_on();
     int code = path ? file_incident(options, id, path, &answer) : stored_incident(options, id, &answer);
     et_progress_end();
     if (code == ET_OK && options->outputs.count) {
         code = write_output(options->outputs.items[0], &answer);
     } else if (code == ET_OK) {
-        code = options->json ? et_print_output(&answer) : print_incident(&answer);
+        code = options->json ? et_print_json(&answer) : print_incident(&answer);
     }
     et_buf_free(&answer);
     return code;
@@ -269,9 +268,12 @@ int et_cmd_incident(int argc, char **argv)
     code = et_no_more_arguments(argc, argv, &options);
     if (!code && options.now) {
         code = et_control_incident(options.at, id ? id : "");
-    } else if (!code && (!id || options.outputs.count > 1 || (path && (options.db || options.url)))) {
+    } else if (!code && (!id || options.outputs.count > 1 || (path && et_options_name_source(&options)))) {
         et_error(!id ? "incident: which one? `edgeprof incidents` lists them; `last` is the newest"
                      : "incident: one output, and FILE cannot be combined with --db or --url");
+        code = ET_USAGE;
+    } else if (!code && strcmp(id, "last") != 0 && !et_is_hex(id, 16)) {
+        et_error("incident: %s is no id, which has 16 hexadecimal digits; `edgeprof incidents` lists them", id);
         code = ET_USAGE;
     } else if (!code) {
         code = show_incident(&options, id, path);

@@ -2,9 +2,9 @@
  * database or a server; this file prints it. */
 #include "tools/serve/query/api.h"
 #include "tools/lib/text_table.h"
+#include "tools/cmd/answers.h"
 #include "tools/cmd/commands.h"
 #include "tools/lib/kinds.h"
-#include "tools/cmd/options.h"
 #include "tools/lib/progress.h"
 
 #include <math.h>
@@ -26,26 +26,25 @@ static unsigned ask_store(struct et_store *store, const struct et_query *query, 
     return et_api_leaks(store, *symbols, query, out);
 }
 
+int et_leaks_ask(const struct et_options *options, const struct et_query *query, struct et_symbols *symbols,
+                 struct et_buf *text)
+{
+    return et_options_ask(options, "/api/leaks", query, ask_store, &symbols, text);
+}
+
 static int ask(const struct et_options *options, struct et_buf *text)
 {
-    const struct et_remote remote = et_options_remote(options);
-    const char *db = options->db ? options->db : "edgeprof.db";
-    int code;
-    et_progress_on();
-    et_progress("reading live heaps in %s", options->url ? options->url : db);
-    if (options->url) {
-        code = et_source_get(&remote, "/api/leaks", &options->wanted.query, text);
-    } else {
-        struct et_symbols *symbols = et_options_symbols(options);
-        code = et_source_db_call(db, ask_store, &options->wanted.query, &symbols, text);
+    struct et_symbols *symbols = options->url ? NULL : et_options_symbols(options);
+    et_progress("reading live heaps in %s", options->url ? options->url : options->db ? options->db : ET_DEFAULT_DB);
+    int code = et_leaks_ask(options, &options->wanted.query, symbols, text);
+    et_progress_end();
+    if (symbols) {
         et_symbols_free(symbols);
     }
-    et_progress_end();
     return code;
 }
 
-/* "+1.00MiB/h", "?" when it is unknown. */
-static void format_rate(const json_t *row, const char *name, const char *unit, char text[40])
+void et_leaks_rate(const json_t *row, const char *name, const char *unit, char text[40])
 {
     const json_t *number = json_object_get(row, name);
     double rate = json_number_value(number);
@@ -61,9 +60,9 @@ static void format_rate(const json_t *row, const char *name, const char *unit, c
 static void add_row(struct et_text_table *columns, const json_t *row)
 {
     char rate[40], low[40], high[40], bytes[32];
-    format_rate(row, "bytes_per_hour", "bytes", rate);
-    format_rate(row, "low", "bytes", low);
-    format_rate(row, "high", "bytes", high);
+    et_leaks_rate(row, "bytes_per_hour", "bytes", rate);
+    et_leaks_rate(row, "low", "bytes", low);
+    et_leaks_rate(row, "high", "bytes", high);
     et_text_table_cell(columns, "%s", rate);
     et_text_table_cell(columns, "%s..%s", low, high);
     et_text_table_cell(columns, "%+.1f", json_number_value(json_object_get(row, "objects_per_hour")));
@@ -84,7 +83,8 @@ static int print(const struct et_options *options, const json_t *document, const
     double grows = json_number_value(json_object_get(document, "grows"));
     size_t i;
     if (json_array_size(sites) == 0) {
-        et_error("leaks: no data: no process has a live heap (kind live) in this time");
+        et_error("leaks: no data: no process has a live heap (kind live) in this time; `edgeprof query services` lists "
+                 "kinds");
         return ET_NO_DATA;
     }
     if (options->json) {
@@ -101,7 +101,7 @@ static int print(const struct et_options *options, const json_t *document, const
         }
         et_text_table_print(&columns, &out);
     }
-    int code = et_print_output(&out);
+    int code = et_print_as(options->json, &out);
     return code ? code : grows > 0 ? ET_REGRESSION : ET_OK;
 }
 
@@ -116,6 +116,7 @@ int et_cmd_leaks(int argc, char **argv)
     code = et_no_more_arguments(argc, argv, &options);
     code = code ? code : ask(&options, &text);
     json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
+    et_json_clean(document);
     if (!code && !document) {
         et_error("leaks: unexpected answer: %s", why.data);
         code = ET_FAILED;

@@ -1,6 +1,7 @@
 /* The command line: finds the command and calls it. */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/help.h"
+#include "tools/lib/closest.h"
 #include "tools/lib/util.h"
 #include "tools/symbols/debuginfod_fetch.h"
 
@@ -42,7 +43,15 @@ int main(int argc, char **argv)
         return command->run(argc - 1, argv + 1);
     }
     if (*name) {
-        et_error("unknown command '%s'; see `edgeprof --help`", name);
+        struct et_closest closest = {0};
+        for (size_t i = 0; i < et_command_count; i++) {
+            if (et_commands[i].name) {
+                et_closest_offer(&closest, name, et_commands[i].name);
+            }
+        }
+        et_error("unknown command '%s'; %s%s%s", name,
+                 closest.word ? "did you mean `edgeprof " : "see `edgeprof --help", closest.word ? closest.word : "",
+                 closest.word ? "`?" : "`");
     } else {
         print_with(et_help_print_all, stderr);
     }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- setting a field ---- */
 
@@ -42,7 +43,7 @@ static bool set_number(const char *value, void *field, struct et_options *out)
 static bool set_time(const char *value, void *field, struct et_options *out)
 {
     (void)out;
-    return et_parse_time(value, field);
+    return et_parse_human_time(value, field);
 }
 
 static bool set_duration(const char *value, void *field, struct et_options *out)
@@ -75,6 +76,13 @@ static bool set_granularity(const char *value, void *field, struct et_options *o
 {
     (void)out;
     return et_granularity_read(value, field);
+}
+
+static bool set_sort(const char *value, void *field, struct et_options *out)
+{
+    (void)out;
+    *(bool *)field = strcmp(value, "total") == 0 || strcmp(value, "cum") == 0;
+    return *(bool *)field || strcmp(value, "self") == 0 || strcmp(value, "flat") == 0;
 }
 
 static bool set_lines(const char *value, void *field, struct et_options *out)
@@ -127,9 +135,11 @@ static bool set_measure(const char *value, void *field, struct et_options *out)
 #define BIT(id) ((uint32_t)ET_BIT_##id)
 #define ALL     UINT32_MAX
 /* the commands that select profiles of a database or server with all of the options for it */
-#define SELECT  (BIT(top) | BIT(watch) | BIT(query) | BIT(devices) | BIT(flame) | BIT(diff) | BIT(export) | BIT(symbols))
+#define SELECT                                                                                                         \
+    (BIT(top) | BIT(list) | BIT(watch) | BIT(query) | BIT(devices) | BIT(flame) | BIT(diff) | BIT(export) |            \
+     BIT(symbols))
 #define FOUND   (BIT(crashes) | BIT(incidents)) /* lists of events */
-#define FLEET   (BIT(verdict) | BIT(leaks))
+#define FLEET   (BIT(verdict) | BIT(leaks) | BIT(report))
 #define SOURCE  (SELECT | FLEET | FOUND | BIT(incident))
 #define CONTROL (BIT(status) | BIT(level) | BIT(kinds) | BIT(threads) | BIT(tasks))
 #define NAMES   (SELECT | FLEET | BIT(serve) | BIT(run) | BIT(crashes) | BIT(incident) | BIT(cat) | BIT(symbolize))
@@ -175,6 +185,10 @@ const struct et_option et_option_table[] = {
     TEXT("hosts", "NAMES", NULL, hosts, BIT(serve),
          "Names that clients may use for this server besides addresses and localhost, such as \"gateway, gateway.example.org\". "
          "\"*\" is any name, for servers without tokens."),
+    TEXT("tenant", "NAME", NULL, tenant, BIT(serve),
+         "The tenant that this server is for: requests whose X-Scope-OrgID is another one are refused (default: anonymous)."),
+    TEXT("prefix", "PATH", NULL, prefix, BIT(serve),
+         "Path under which a reverse proxy has this server, such as /edgeprof, if the proxy passes it on."),
     FLAG("no-sandbox", no_sandbox, BIT(serve),
          "Do not limit the server itself to the files and system calls that it needs; see docs/security.md."),
     TEXT("config", "FILE", "file", config, BIT(serve),
@@ -183,7 +197,7 @@ const struct et_option et_option_table[] = {
 
     CALL("service", "NAME", NULL, set_service, service, BIT(run), "Give the service this name (default: the command's file name)."),
     TEXT("level", "LEVEL", "low medium high", level, BIT(run),
-         "Take 19 (low), 97 (medium) or 251 (high) samples per second of CPU time (default: medium). medium adds contended "
+         "Take 19 (low), 97 (medium) or 251 (high) samples per second of CPU time (default: medium, or high for kinds that need it). medium adds contended "
          "locks, high adds all waits in functions of the C library."),
     CALL("kind", "KIND", KINDS, set_kind, wanted, BIT(run),
          "Print this kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (default: cpu)."),
@@ -197,6 +211,12 @@ const struct et_option et_option_table[] = {
     TEXT("hosts", "NAMES", NULL, hosts, BIT(run),
          "Names that browsers may use for the page besides addresses and localhost. \"*\" is any name."),
     TEXT("db", "FILE", "file", db, BIT(run), "Keep the profiles in this database (default: a temporary one in TMPDIR or /tmp)."),
+    TEXT("url", "URL", NULL, url, BIT(run),
+         "Send the profiles to this server, and print what it has of the service since the start (default: EDGEPROF_URL, "
+         "then EDGEPROF_ENDPOINT, then a server of its own)."),
+    TEXT("token-file", "FILE", "file", token_file, BIT(run),
+         "Read that server's token from this file, one line (default: EDGEPROF_TOKEN is the token)."),
+    TEXT("ca", "FILE", "file", ca, BIT(run), "Trust these CA certificates (PEM) for that server (default: the system's)."),
     LIST("only", "NAME,...", NULL, only, BIT(run),
          "Profile only these executables. * matches any characters. The option is repeatable."),
     LIST("skip", "NAME,...", NULL, skip, BIT(run),
@@ -228,22 +248,20 @@ const struct et_option et_option_table[] = {
          "Answer \"ok\" only when an increase of N % of the service's usage would have been found (default: 3%)."),
 
     ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(flame), "Write this file, .html or .svg. The option is repeatable."),
-    ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(export),
+    ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(export) | BIT(cat),
         "Write this file. Its ending selects the format: .pb.gz, .pprof, .folded, .speedscope.json, .svg, .html or .json. "
         "- is standard output. The option is repeatable."),
     ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(incident),
         "Write a profile for https://profiler.firefox.com (\"Load a profile from file\"). - is standard output."),
     ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(symbolize), "Write this gzipped pprof file. - is standard output."),
     ROW("output", 'o', "FILE", "file", set_list, outputs, BIT(backup), "Write the copy here. It takes about as much space as the database."),
-    TEXT("format", "FORMAT", "pprof folded speedscope svg html json", format, BIT(export),
+    TEXT("format", "FORMAT", "pprof folded speedscope svg html json", format, BIT(export) | BIT(cat),
          "Write pprof, folded, speedscope, svg, html or json, whatever the ending is. Without -o it goes to standard output."),
-    TEXT("pprof", "FILE", "file", pprof, BIT(export), "Write a gzipped pprof file with names, for `go tool pprof` and others."),
-    TEXT("pprof", "FILE", "file", pprof, BIT(cat), "Merge all profiles into one gzipped pprof file."),
-    FLAG("folded", folded, BIT(export), "Print one stack per line on standard output, \"root;caller;leaf value\"."),
-    FLAG("folded", folded, BIT(cat), "Merge all profiles and print one stack per line, \"root;caller;leaf value\"."),
+    TEXT("pprof", "FILE", "file", pprof, BIT(export) | BIT(cat), "Write a gzipped pprof file with names, for `go tool pprof` and others."),
+    FLAG("folded", folded, BIT(export) | BIT(cat), "Print one stack per line on standard output, \"root;caller;leaf value\"."),
     CALL("granularity", "WORD", "function line", set_granularity, granularity, BIT(flame),
          "Draw a frame for each function, or for each line, named \"function file:line\" (default: function)."),
-    CALL("granularity", "WORD", "function line", set_granularity, granularity, BIT(export),
+    CALL("granularity", "WORD", "function line", set_granularity, granularity, BIT(export) | BIT(cat),
          "Write a frame for each function, or for each line, named \"function file:line\" (default: function). A pprof file "
          "is then without addresses, and for `function` without lines (default: with both)."),
     CALL("granularity", "WORD", "function line", set_granularity, granularity, BIT(diff),
@@ -261,6 +279,13 @@ const struct et_option et_option_table[] = {
     ROW("rows", 'n', "N", NULL, set_number, rows, BIT(leaks), "Print at most N places (default: 20)."),
     CALL("lines", NULL, NULL, set_lines, granularity, BIT(top),
          "Print a row for each line, \"function file:line\", like `go tool pprof -lines`."),
+    CALL("sort", "COLUMN", "self total", set_sort, by_total, BIT(top),
+         "Sort by self (also: flat) or by total (also: cum), which includes callees (default: self)."),
+    TEXT("focus", "PATTERN", NULL, focus, BIT(top), "Keep only stacks with a function that matches."),
+    TEXT("ignore", "PATTERN", NULL, ignore, BIT(top), "Leave out stacks with a function that matches."),
+    FLAG("tree", tree, BIT(top), "Print the calls as an indented tree."),
+    LIST("source", "DIR", "folder", sources, BIT(list),
+         "Search DIR for source files that are not at their paths. The option is repeatable."),
 
     FLAG("per-thread", per_thread, BIT(crashes), "Print the stacks of all threads."),
     FLAG("now", now, BIT(incident), "Trigger an incident in a running service, through its control endpoint."),
@@ -276,6 +301,7 @@ const struct et_option et_option_table[] = {
     FLAG("json", json, BIT(top) | BIT(diff), "Print JSON."),
     FLAG("json", json, BIT(query), "Print JSON: the answer of /api/services, /api/timeline or /api/profile."),
     FLAG("json", json, BIT(devices), "Print JSON: the answer of /api/devices."),
+    FLAG("json", json, BIT(report), "Print JSON: every sentence with its figure, unit, text and command."),
     FLAG("json", json, BIT(verdict), "Print JSON: the answer of /api/verdict."),
     FLAG("json", json, BIT(leaks), "Print JSON: the answer of /api/leaks."),
     FLAG("json", json, BIT(crashes), "Print JSON: the answer of /api/crashes, with every crash."),
@@ -289,12 +315,15 @@ const struct et_option et_option_table[] = {
          "$EDGEPROF_CONTROL)."),
 
     HEADING("Where the data comes from:"),
-    TEXT("db", "FILE", "file", db, SOURCE, "Read this database (default: ./edgeprof.db)."),
+    TEXT("db", "FILE", "file", db, SOURCE, "Read this database (default: ./edgeprof.db, if it exists)."),
+    TEXT("db", "FILE", "file", db, BIT(import), "Store them in this database, which no server may have open; it is made if it does not exist."),
+    TEXT("url", "URL", NULL, url, BIT(import), "Send them to this server, over http or https (default: EDGEPROF_URL, else http://127.0.0.1:4040)."),
     TEXT("db", "FILE", "file", db, BIT(backup), "Copy this database (default: ./edgeprof.db)."),
-    TEXT("url", "URL", NULL, url, SOURCE, "Query this server instead, over http or https."),
-    TEXT("token-file", "FILE", "file", token_file, SOURCE,
+    TEXT("url", "URL", NULL, url, SOURCE, "Query this server instead, over http or https (default, without --db: EDGEPROF_URL; without a database here, "
+         "http://127.0.0.1:4040)."),
+    TEXT("token-file", "FILE", "file", token_file, SOURCE | BIT(import),
          "Read the server's token from this file, one line (default: EDGEPROF_TOKEN is the token)."),
-    TEXT("ca", "FILE", "file", ca, SOURCE, "Trust these CA certificates (PEM) for the server (default: the system's)."),
+    TEXT("ca", "FILE", "file", ca, SOURCE | BIT(import), "Trust these CA certificates (PEM) for the server (default: the system's)."),
 
     HEADING("What to select:"),
     CALL("service", "NAME", NULL, set_service, service, SELECT,
@@ -313,7 +342,7 @@ const struct et_option et_option_table[] = {
          "Select only processes with this tag. The option is repeatable. It cannot be used with FILE."),
     CALL("kind", "KIND", KINDS, set_kind, wanted, SELECT | BIT(cat),
          "Select the kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (default: cpu). live and heap "
-         "are the value of each process at the end of the range."),
+         "are the value of each process that lives at the end of the range."),
     CALL("kind", "KIND", "cpu wall wait lock alloc exception gc", set_kind, wanted, BIT(verdict),
          "Select the kind: cpu, wall, wait, lock, alloc, exception or gc (default: cpu)."),
     CALL("value", "VALUE", UNITS, set_measure, wanted, SELECT | BIT(cat),
@@ -324,19 +353,21 @@ const struct et_option et_option_table[] = {
          "span_id=16 and trace_id=32 hexadecimal digits are labels, too."),
     CALL("group-by", "KEY", NULL, set_group, wanted, SELECT | BIT(cat),
          "Group stacks below a frame for the value of the label."),
-    CALL("last", "TIME", NULL, set_last, last_ns, SELECT | BIT(verdict), "Select only the last 90s, 10m, 2h, 7d ..."),
+    CALL("last", "TIME", NULL, set_last, last_ns, SELECT | BIT(verdict), "Select only the last 90s, 10m, 1h30m, 7d ..."),
     CALL("last", "TIME", NULL, set_last, last_ns, BIT(incidents), "Select only what came in the last 90s, 10m, 2h, 7d ..."),
     CALL("last", "TIME", NULL, set_last, last_ns, BIT(crashes),
          "Select only what came in the last 90s, 10m, 2h, 7d ... It cannot be used with FILE."),
+    CALL("last", "TIME", NULL, set_last, last_ns, BIT(report), "Select only the last 90s, 10m, 1h30m, 7d ... (default: 1d)."),
     CALL("last", "TIME", NULL, set_last, last_ns, BIT(leaks), "Select only the last 24h, 7d ..., at most 31d."),
-    CALL("from", "T", NULL, set_time, from_ns, SELECT | BIT(incidents) | BIT(verdict),
-         "Begin of the time range: now, now-10m, Unix seconds or 2026-01-31T12:00:00Z (default: all time)."),
+    CALL("from", "T", NULL, set_time, from_ns, SELECT | BIT(incidents) | BIT(verdict) | BIT(report),
+         "Begin of the time range: now, now-10m, 19:58 or yesterday (local time), Unix seconds or 2026-01-31T12:00:00Z (default: all "
+         "time)."),
     CALL("from", "T", NULL, set_time, from_ns, BIT(crashes),
-         "Begin of the time range: now, now-10m, Unix seconds or 2026-01-31T12:00:00Z (default: all time). It cannot be used "
-         "with FILE."),
+         "Begin of the time range: now, now-10m, 19:58 or yesterday (local time), Unix seconds or 2026-01-31T12:00:00Z (default: all "
+         "time). It cannot be used with FILE."),
     CALL("from", "T", NULL, set_time, from_ns, BIT(leaks),
-         "Begin of the time range: now, now-7d, Unix seconds or 2026-01-31T12:00:00Z (default: the last seven days of the "
-         "data)."),
+         "Begin of the time range: now, now-7d, yesterday (local time), Unix seconds or 2026-01-31T12:00:00Z (default: the last seven "
+         "days of the data)."),
     CALL("to", "T", NULL, set_time, to_ns, SELECT | FOUND | FLEET, "End of the time range, in the same form."),
 
     HEADING("Where function names come from:"),

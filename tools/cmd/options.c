@@ -4,6 +4,8 @@
 #include "tools/cmd/help.h"
 #include "tools/cmd/option_table.h"
 #include "tools/symbols/debuginfod.h"
+#include "tools/lib/closest.h"
+#include "tools/lib/kinds.h"
 #include "tools/lib/progress.h"
 
 #include <errno.h>
@@ -32,7 +34,7 @@ static bool is_valid_token(const char *token)
 /* Reads the token from --token-file or EDGEPROF_TOKEN. Returns an exit code. */
 static int read_token(const char *command, struct et_options *out)
 {
-    const char *given = getenv("EDGEPROF_TOKEN");
+    const char *given = out->url_is_local ? NULL : getenv("EDGEPROF_TOKEN");
     struct et_buf file = {0};
     if (!out->url || (!out->token_file && (!given || !*given))) {
         return ET_OK;
@@ -51,6 +53,46 @@ static int read_token(const char *command, struct et_options *out)
     }
     et_buf_free(&file);
     return err ? ET_FAILED : ET_OK;
+}
+
+/* ---- the server ---- */
+
+/* The endpoint of the programs is where `run` sends, too, if it is a server of edgeprof and not that of a `run` around
+ * this one. */
+static const char *endpoint_of_programs(void)
+{
+    const char *endpoint = getenv("EDGEPROF_ENDPOINT");
+    bool usable =
+        endpoint && strncmp(endpoint, "http", 4) == 0 && !getenv("EDGEPROF_RUN") && !getenv("EDGEPROF_FORMAT");
+    return usable ? endpoint : NULL;
+}
+
+/* EDGEPROF_URL is the --url of commands that read profiles, unless an option names another place. Without it and
+ * without a database here, that is the server that `edgeprof serve` starts on this machine. */
+static void use_default_url(const struct et_command *command, struct et_options *out)
+{
+    const char *usual = getenv("EDGEPROF_URL");
+    bool takes = false;
+    for (size_t i = 0; i < et_option_count; i++) {
+        const struct et_option *row = &et_option_table[i];
+        takes |= row->name && strcmp(row->name, "url") == 0 && (row->commands & command->bit);
+    }
+    if (command->bit == ET_BIT_run && !(usual && *usual)) {
+        usual = endpoint_of_programs();
+    }
+    if (takes && usual && *usual && !out->url && !out->db && !out->symbols_store && !out->listen && !out->serve) {
+        out->url = usual;
+        out->url_is_default = true;
+    } else if (takes && !(command->bit & (ET_BIT_run | ET_BIT_symbols)) && !out->url && !out->db &&
+               ((command->bit & ET_BIT_import) || access(ET_DEFAULT_DB, F_OK) != 0)) {
+        out->url = ET_DEFAULT_URL;
+        out->url_is_default = out->url_is_local = true;
+    }
+}
+
+bool et_options_name_source(const struct et_options *options)
+{
+    return options->db || (options->url && !options->url_is_default);
 }
 
 /* ---- the command line ---- */
@@ -103,6 +145,37 @@ static const struct et_option *find_row(const struct et_command *command, int an
     return NULL;
 }
 
+/* The argument in which getopt_long() found an unknown option. Of "-cum" it names one letter, and has not moved on. */
+static const char *refused_argument(int argc, char **argv)
+{
+    for (int i = optind; i >= optind - 1 && i > 0 && optopt > 0 && optopt < FIRST_ROW; i--) {
+        if (i < argc && argv[i][0] == '-' && argv[i][1] != '-' && strchr(argv[i], optopt)) {
+            return argv[i];
+        }
+    }
+    return argv[optind - 1];
+}
+
+static int report_unknown(int argc, char **argv, const struct et_command *command)
+{
+    const char *given = refused_argument(argc, argv);
+    struct et_closest closest = {0};
+    struct et_buf name = {0};
+    et_buf_add(&name, given + strspn(given, "-"), strcspn(given + strspn(given, "-"), "="));
+    for (size_t i = 0; i < et_option_count && name.size; i++) {
+        if (et_option_table[i].name && (et_option_table[i].commands & command->bit)) {
+            et_closest_offer(&closest, name.data, et_option_table[i].name);
+        }
+    }
+    if (closest.word) {
+        et_error("%s: unknown option %s; did you mean --%s?", argv[0], given, closest.word);
+    } else {
+        et_error("%s: unknown option %s; `edgeprof %s --help` lists the options", argv[0], given, argv[0]);
+    }
+    et_buf_free(&name);
+    return ET_USAGE;
+}
+
 /* Sets the options' fields. Returns -1 to continue, else an exit code. */
 static int set_options(int argc, char **argv, const struct et_command *command, struct et_options *out)
 {
@@ -113,8 +186,11 @@ static int set_options(int argc, char **argv, const struct et_command *command, 
     while ((answer = getopt_long(argc, argv, selected.shorts, selected.longs, NULL)) != -1) {
         const struct et_option *row = find_row(command, answer);
         if (!row) {
-            et_error("%s: %s %s; `edgeprof %s --help` lists the options", argv[0],
-                     answer == ':' ? "missing value for" : "unknown option", argv[optind - 1], argv[0]);
+            if (answer == '?') {
+                return report_unknown(argc, argv, command);
+            }
+            et_error("%s: missing value for %s; `edgeprof %s --help` lists the options", argv[0], argv[optind - 1],
+                     argv[0]);
             return ET_USAGE;
         }
         if (!row->set) {
@@ -125,7 +201,9 @@ static int set_options(int argc, char **argv, const struct et_command *command, 
             return ET_OK;
         }
         if (!row->set(optarg, (char *)out + row->field, out)) {
-            et_error("%s: --%s %s: invalid value; see `edgeprof %s --help`", argv[0], row->name, optarg, argv[0]);
+            const char *why = out->wanted.why;
+            et_error("%s: --%s %s: %s; see `edgeprof %s --help`", argv[0], row->name, optarg,
+                     why ? why : "invalid value", argv[0]);
             return ET_USAGE;
         }
     }
@@ -143,6 +221,7 @@ static int parse_options(int argc, char **argv, struct et_options *out)
         et_error("%s: --db and --url cannot be combined", argv[0]);
         return ET_USAGE;
     }
+    use_default_url(et_command_named(argv[0]), out);
     for (size_t i = 0; i < out->symbols.count; i++) {
         if (access(out->symbols.items[i], R_OK) != 0) {
             et_error("%s: --symbols %s: %s", argv[0], out->symbols.items[i], strerror(errno));
@@ -163,6 +242,7 @@ void et_options_free(struct et_options *options)
     et_query_builder_free(&options->wanted);
     free(options->token);
     free(options->symbols.items);
+    free(options->sources.items);
     free(options->outputs.items);
     free(options->debuginfod.items);
     free(options->functions.items);
@@ -177,6 +257,8 @@ int et_options_parse(int argc, char **argv, struct et_options *out)
     int code = parse_options(argc, argv, out);
     if (code >= 0) {
         et_options_free(out);
+    } else if (!(et_command_named(argv[0])->bit & (ET_BIT_run | ET_BIT_serve))) {
+        et_progress_on(); /* the terminal of these two is the program's, and the log's */
     }
     return code;
 }
@@ -220,27 +302,31 @@ struct et_symbols *et_options_symbols(const struct et_options *options)
 
 struct et_remote et_options_remote(const struct et_options *options)
 {
-    return (struct et_remote){.url = options->url, .token = options->token, .authority = options->ca};
+    return (struct et_remote){
+        .url = options->url, .token = options->token, .authority = options->ca, .assumed = options->url_is_local};
+}
+
+int et_options_ask(const struct et_options *options, const char *path, const struct et_query *query,
+                   et_source_call *call, const void *context, struct et_buf *text)
+{
+    const struct et_remote remote = et_options_remote(options);
+    return options->url ? et_source_get(&remote, path, query, text)
+                        : et_source_db_call(options->db ? options->db : ET_DEFAULT_DB, call, query, context, text);
 }
 
 int et_options_fetch(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
 {
     const struct et_remote remote = et_options_remote(options);
-    const char *db = options->db ? options->db : "edgeprof.db";
-    et_progress_on();
-    et_progress("reading %s", options->url ? options->url : db);
+    const char *db = options->db ? options->db : ET_DEFAULT_DB;
     *profile = NULL;
-    int code = options->url ? et_source_url(&remote, query, profile) : et_source_db(db, query, profile);
-    et_progress_end();
-    return code;
+    return options->url ? et_source_url(&remote, query, profile) : et_source_db(db, query, profile);
 }
 
 int et_options_read(const struct et_options *options, const struct et_query *query, struct et_profile **profile)
 {
     int code = et_options_fetch(options, query, profile);
     if (code == ET_OK && (*profile)->total == 0) {
-        et_error("no data: no profile matches%s%s", options->service ? " service " : "",
-                 options->service ? options->service : "");
+        et_no_data(options, query);
         et_profile_free(*profile);
         *profile = NULL;
         code = ET_NO_DATA;
@@ -248,15 +334,20 @@ int et_options_read(const struct et_options *options, const struct et_query *que
     return code;
 }
 
+void et_options_symbolize(const struct et_options *options, struct et_profile *profile)
+{
+    struct et_symbols *symbols = et_options_symbols(options);
+    et_progress("finding names");
+    et_symbolize(symbols, profile);
+    et_progress_end();
+    et_symbols_free(symbols);
+}
+
 int et_options_load(const struct et_options *options, struct et_profile **profile)
 {
     int code = et_options_read(options, &options->wanted.query, profile);
     if (code == ET_OK) {
-        struct et_symbols *symbols = et_options_symbols(options);
-        et_progress("finding names");
-        et_symbolize(symbols, *profile);
-        et_progress_end();
-        et_symbols_free(symbols);
+        et_options_symbolize(options, *profile);
     }
     return code;
 }

@@ -6,7 +6,7 @@
 #include "tools/lib/text_table.h"
 #include "tools/cmd/commands.h"
 #include "tools/lib/kinds.h"
-#include "tools/cmd/options.h"
+#include "tools/cmd/profile_file.h"
 #include "tools/formats/output.h"
 #include "tools/lib/progress.h"
 #include "tools/formats/report.h"
@@ -17,14 +17,16 @@
 #include <time.h>
 
 const struct et_help et_help_query = {
-    .usage = "[services|labels|series|timeline|profile] [options]",
+    .usage = "[services|labels|series|timeline|profile] [options]\n"
+             "profile [options] FILE",
     .about = "Prints stored data as a table or as JSON:\n"
              "\n"
              "  services   the services and their kinds\n"
              "  labels     the names and values of process tags\n"
              "  series     the sets of tags\n"
              "  timeline   sums over time, with --group-by a column for each value\n"
-             "  profile    the functions of a profile (the default)",
+             "  profile    the functions of a profile (the default), also of a file\n"
+             "\n" ET_FILE_FORMATS,
     .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no data",
     .words = "services labels series timeline profile",
 };
@@ -80,7 +82,33 @@ static void add_list_cell(struct et_text_table *columns, const json_t *array)
 
 /* ---- tables: each function returns the number of rows ---- */
 
-static size_t print_services(const json_t *document, struct et_buf *out)
+/* Whether the query selects processes with this set of tags of a row's service and kind. */
+static bool is_wanted_set(const struct et_query *query, const json_t *row, const json_t *set)
+{
+    const char *service = json_text(row, "service");
+    bool wanted = (!query->service || !*query->service || strcmp(query->service, service) == 0) &&
+                  (!query->kind || !*query->kind || strcmp(query->kind, json_text(row, "kind")) == 0);
+    for (size_t i = 0; i < query->matcher_count && wanted; i++) {
+        const struct et_matcher *matcher = &query->matchers[i];
+        const char *value = strcmp(matcher->name, ET_SERVICE_NAME) == 0 ? service : json_text(set, matcher->name);
+        wanted = et_matcher_matches(matcher, value, strlen(value));
+    }
+    return wanted;
+}
+
+static bool has_wanted_set(const struct et_query *query, const json_t *row)
+{
+    const json_t *set;
+    size_t i;
+    bool wanted = false;
+    json_array_foreach(json_object_get(row, "tags"), i, set)
+    {
+        wanted |= is_wanted_set(query, row, set);
+    }
+    return wanted;
+}
+
+static size_t print_services(const json_t *document, const struct et_query *query, struct et_buf *out)
 {
     static const char *const heads[] = {"service", "kind", ">profiles", "first", "last", NULL};
     struct et_text_table columns = {.heads = heads};
@@ -88,6 +116,9 @@ static size_t print_services(const json_t *document, struct et_buf *out)
     size_t i, count = 0;
     json_array_foreach(json_object_get(document, "services"), i, row)
     {
+        if (!has_wanted_set(query, row)) {
+            continue;
+        }
         et_text_table_cell(&columns, "%s", json_text(row, "service"));
         et_text_table_cell(&columns, "%s", json_text(row, "kind"));
         et_text_table_cell(&columns, "%lld", json_number(row, "profiles"));
@@ -125,7 +156,7 @@ static void write_set_line(const json_t *set, struct et_buf *line)
     et_buf_char(line, '}');
 }
 
-static size_t print_sets(const json_t *document, bool series, struct et_buf *out)
+static size_t print_sets(const json_t *document, const struct et_query *query, bool series, struct et_buf *out)
 {
     struct et_strings seen = {0};
     const json_t *row, *set;
@@ -138,6 +169,9 @@ static size_t print_sets(const json_t *document, bool series, struct et_buf *out
             struct et_buf line = {0};
             const char *key;
             json_t *value;
+            if (!is_wanted_set(query, row, set)) {
+                continue;
+            }
             if (series) {
                 et_buf_text(&line, json_text(row, "service"));
                 write_set_line(set, &line);
@@ -156,18 +190,19 @@ static size_t print_sets(const json_t *document, bool series, struct et_buf *out
     return count;
 }
 
-static size_t print_labels(const json_t *document, struct et_buf *out)
+static size_t print_labels(const json_t *document, const struct et_query *query, struct et_buf *out)
 {
-    return print_sets(document, false, out);
+    return print_sets(document, query, false, out);
 }
 
-static size_t print_series(const json_t *document, struct et_buf *out)
+static size_t print_series(const json_t *document, const struct et_query *query, struct et_buf *out)
 {
-    return print_sets(document, true, out);
+    return print_sets(document, query, true, out);
 }
 
-static size_t print_timeline(const json_t *document, struct et_buf *out)
+static size_t print_timeline(const json_t *document, const struct et_query *query, struct et_buf *out)
 {
+    (void)query; /* unused: all tables have the same signature */
     const json_t *all = json_object_get(document, "series");
     const char *unit = json_text(document, "unit"), *heads[ET_TEXT_TABLE_MOST] = {"time"};
     struct et_buf names[ET_TEXT_TABLE_MOST] = {{0}};
@@ -215,9 +250,10 @@ static void add_losses_cell(struct et_text_table *columns, const json_t *device)
     et_buf_free(&text);
 }
 
-static size_t print_devices(const json_t *document, struct et_buf *out)
+static size_t print_devices(const json_t *document, const struct et_query *query, struct et_buf *out)
 {
-    static const char *const heads[] = {"device", "service", "versions", "last seen", ">cost ppm",
+    (void)query;
+    static const char *const heads[] = {"device", "service", "versions", "last seen", ">cost",
                                         ">spool", ">bytes",  "lost",     "agents",    NULL};
     struct et_text_table columns = {.heads = heads};
     const json_t *row;
@@ -228,7 +264,7 @@ static size_t print_devices(const json_t *document, struct et_buf *out)
         et_text_table_cell(&columns, "%s", json_text(row, "service"));
         add_list_cell(&columns, json_object_get(row, "versions"));
         add_time_cell(&columns, row, "last");
-        et_text_table_cell(&columns, "%lld", json_number(row, "cost_ppm"));
+        et_text_table_cell(&columns, "%.2f%%", (double)json_number(row, "cost_ppm") / 1e4);
         et_text_table_cell(&columns, "%lld", json_number(row, "spool_messages"));
         et_text_table_cell(&columns, "%lld", json_number(row, "spool_bytes"));
         add_losses_cell(&columns, row);
@@ -249,13 +285,13 @@ static unsigned query_services(struct et_store *store, const struct et_query *qu
 
 static unsigned query_timeline(struct et_store *store, const struct et_query *query, struct et_buf *out)
 {
-    return et_api_timeline(store, query, BUCKETS, out);
+    return et_api_timeline(store, query, &(struct et_timeline_request){.buckets = BUCKETS, .series = 8}, out);
 }
 
 static const struct query_subject {
     const char *name, *path;
     et_source_ask *ask;
-    size_t (*print)(const json_t *document, struct et_buf *out);
+    size_t (*print)(const json_t *document, const struct et_query *query, struct et_buf *out);
 } questions[] = {
     {"services", "/api/services", query_services, print_services},
     {"labels", "/api/services", query_services, print_labels},
@@ -267,27 +303,25 @@ static const struct query_subject {
 static int run_query(const struct et_options *options, const struct query_subject *question)
 {
     const struct et_remote remote = et_options_remote(options);
-    const char *db = options->db ? options->db : "edgeprof.db";
+    const char *db = options->db ? options->db : ET_DEFAULT_DB;
     struct et_buf text = {0}, why = {0}, out = {0};
-    et_progress_on();
-    et_progress("reading %s", options->url ? options->url : db);
     int code = options->url ? et_source_get(&remote, question->path, &options->wanted.query, &text)
                             : et_source_db_text(db, question->ask, &options->wanted.query, &text);
-    et_progress_end();
     json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
+    et_json_clean(document);
     if (!code && !document) {
         et_error("%s: unexpected answer: %s", options->url ? options->url : db, why.data);
         code = ET_FAILED;
     }
-    if (!code && question->print(document, &out) == 0) {
-        et_error("no data");
+    if (!code && question->print(document, &options->wanted.query, &out) == 0) {
+        et_no_data(options, NULL);
         code = ET_NO_DATA;
     }
     if (!code && options->json) {
         out.size = 0;
         et_buf_add(&out, text.data, text.size);
     }
-    code = code ? code : et_print_output(&out);
+    code = code ? code : et_print_as(options->json, &out);
     json_decref(document);
     et_buf_free(&out);
     et_buf_free(&text);
@@ -295,14 +329,14 @@ static int run_query(const struct et_options *options, const struct query_subjec
     return code;
 }
 
-static int print_profile(const struct et_options *options)
+static int print_profile(const struct et_options *options, const char *path)
 {
     struct et_profile *loaded = NULL;
-    int code = et_options_load(options, &loaded);
+    int code = et_profile_load("query", options, path, &loaded);
     if (code == ET_OK) {
         struct et_buf out = {0};
         if (!options->json) {
-            et_report_top(loaded, options->rows, &out);
+            et_report_top(loaded, options->rows, false, &out);
         }
         code = options->json ? et_output_write(loaded, ET_FORMAT_JSON, "-") : et_print_output(&out);
     }
@@ -323,12 +357,13 @@ int et_cmd_query(int argc, char **argv)
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         question = strcmp(questions[i].name, what) == 0 ? &questions[i] : question;
     }
+    const char *path = !question && options.first < argc ? argv[options.first++] : NULL;
     code = et_no_more_arguments(argc, argv, &options);
     if (!code && !question && strcmp(what, "profile") != 0) {
         et_error("query %s: must be services, labels, series, timeline or profile", what);
         code = ET_USAGE;
     }
-    code = code ? code : question ? run_query(&options, question) : print_profile(&options);
+    code = code ? code : question ? run_query(&options, question) : print_profile(&options, path);
     et_options_free(&options);
     return code;
 }

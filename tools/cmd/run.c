@@ -1,12 +1,15 @@
 /*
- * edgeprof run: starts a program with the profiler preloaded and a server in this process, and prints the result.
+ * edgeprof run: starts a program with the profiler preloaded and a server in this process, unless --url names one, and
+ * prints the result.
  *
  * The program runs in the terminal's foreground as if started alone. Signals sent to this process are passed on to it.
  */
 #include "tools/cmd/commands.h"
 #include "tools/cmd/options.h"
+#include "tools/cmd/outlived.h"
 #include "tools/cmd/run_result.h"
 #include "tools/formats/output.h"
+#include "tools/lib/kinds.h"
 #include "tools/lib/time_text.h"
 #include "tools/serve/start.h"
 #include "tools/cmd/target.h"
@@ -18,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +34,13 @@ const struct et_help et_help_run = {
         "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, "
         "lines below the functions give the time of each. Some CPU time is in no profile: that of processes that ended "
         "early, and that in the kernel at the ends of processes. It is shown as one function, [short processes].\n"
+        "Each run's server wants a token of its own, so other users of the machine can neither read nor change the "
+        "profile. COMMAND gets it as EDGEPROF_TOKEN; --listen and --serve print it.\n"
+        "A process that ends by a signal, exec or the system call exit_group() is profiled until then. One line on "
+        "standard error names a signal that ended COMMAND. This needs a tmpfs at /dev/shm.\n"
+        "With --url nothing is added for [short processes], and there are no lines for processes; several programs "
+        "with "
+        "one service name that run at the same time are printed together.\n"
         "\n"
         "If COMMAND cannot be profiled, one line before its start says why: it is static, set-user-id, for another "
         "architecture, or does not use glibc. Programs with AddressSanitizer are profiled; run adds "
@@ -157,7 +168,7 @@ static bool is_replaced(const struct et_options *options, const char *variable)
 {
     static const char *const names[] = {
         "LD_PRELOAD=",      "EDGEPROF_ENDPOINT=", "EDGEPROF_SERVICE=",      "EDGEPROF_LEVEL=", "EDGEPROF_INTERVAL=",
-        "EDGEPROF_FORMAT=", "EDGEPROF_RUN=",      "EDGEPROF_ENDPOINT_OLD=", "ASAN_OPTIONS="};
+        "EDGEPROF_FORMAT=", "EDGEPROF_RUN=",      "EDGEPROF_ENDPOINT_OLD=", "ASAN_OPTIONS=",   "EDGEPROF_OUTLIVE"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strncmp(variable, names[i], strlen(names[i])) == 0) {
             return true;
@@ -165,6 +176,9 @@ static bool is_replaced(const struct et_options *options, const char *variable)
     }
     return (options->only.count && strncmp(variable, "EDGEPROF_ONLY=", 14) == 0) ||
            (options->skip.count && strncmp(variable, "EDGEPROF_SKIP=", 14) == 0) ||
+           ((options->token_file || !options->url) && strncmp(variable, "EDGEPROF_TOKEN", 14) == 0) ||
+           (!options->url && strncmp(variable, "EDGEPROF_HEADERS=", 17) == 0) ||
+           (options->ca && strncmp(variable, "EDGEPROF_TLS_CA=", 16) == 0) ||
            (options->no_fork && strncmp(variable, "EDGEPROF_FORK=", 14) == 0);
 }
 
@@ -200,7 +214,7 @@ static char **make_environment(const struct et_run_command *run)
             free(name);
         }
     }
-    et_buf_text(&url, et_server_url(run->server));
+    et_buf_text(&url, run->server ? et_server_url(run->server) : options->url);
     set_preload(&environment, run);
     set_names(&environment, "EDGEPROF_ONLY", &options->only);
     set_names(&environment, "EDGEPROF_SKIP", &options->skip);
@@ -209,18 +223,34 @@ static char **make_environment(const struct et_run_command *run)
     }
     set_variable(&environment, "EDGEPROF_ENDPOINT", url.data, NULL);
     set_variable(&environment, "EDGEPROF_SERVICE", run->service, NULL);
-    set_variable(&environment, "EDGEPROF_LEVEL", options->level ? options->level : "medium", NULL);
+    set_variable(&environment, "EDGEPROF_LEVEL", et_run_level(options), NULL);
     set_variable(&environment, "EDGEPROF_INTERVAL", options->interval ? options->interval : "1000", NULL);
     set_variable(&environment, "EDGEPROF_RUN", pid, NULL);
+    if (run->server || options->token) {
+        set_variable(&environment, "EDGEPROF_TOKEN", run->server ? run->token : options->token, NULL);
+    }
+    if (options->ca && !run->server) {
+        set_variable(&environment, "EDGEPROF_TLS_CA", options->ca, NULL);
+    }
+    if (run->outlived.folder[0]) {
+        set_variable(&environment, "EDGEPROF_OUTLIVE", run->outlived.folder, NULL);
+    }
     et_buf_free(&url);
     return environment.list;
+}
+
+static void free_environment(char **environment)
+{
+    for (size_t i = 0; environment[i]; i++) {
+        free(environment[i]);
+    }
+    free(environment);
 }
 
 static int start_program(struct et_run_command *run, const sigset_t *mask)
 {
     posix_spawnattr_t attributes;
     sigset_t defaults;
-    char **environment = make_environment(run);
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
     sigaddset(&defaults, SIGXFSZ);
@@ -228,12 +258,8 @@ static int start_program(struct et_run_command *run, const sigset_t *mask)
     posix_spawnattr_setsigmask(&attributes, mask);
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int err = posix_spawnp(&run->pid, run->command[0], NULL, &attributes, run->command, environment);
+    int err = posix_spawnp(&run->pid, run->command[0], NULL, &attributes, run->command, run->environment);
     posix_spawnattr_destroy(&attributes);
-    for (size_t i = 0; environment[i]; i++) {
-        free(environment[i]);
-    }
-    free(environment);
     if (err && !(err == ENOEXEC && run->target != ET_TARGET_FINE)) {
         et_error("run: %s: %s", run->command[0], strerror(err));
     }
@@ -260,25 +286,59 @@ static uint64_t time_ns(struct timeval time)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_usec * 1000;
 }
 
+/* Says by which signal the program ended, since its last seconds were read from its memory. */
+static void report_end(const struct et_run_command *run, int status)
+{
+    const uint64_t oom_kills = et_outlived_oom_kills(&run->outlived);
+    if (WTERMSIG(status) == SIGKILL && oom_kills) {
+        et_error("run: %s was killed, and meanwhile the kernel has killed %llu for want of memory; its profile goes on "
+                 "until then",
+                 run->command[0], (unsigned long long)oom_kills);
+    } else {
+        et_error("run: %s was ended by signal %d (%s); its profile goes on until then", run->command[0],
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+}
+
 /* Waits for the program's end and returns its exit code. The terminal sends its signals to the program directly. */
 static int wait_for_program(struct et_run_command *run, const sigset_t *signals)
 {
     siginfo_t info;
+    const struct timespec pause = {.tv_sec = 1};
     struct rusage used;
     int status;
     for (;;) {
         if (wait4(run->pid, &status, WNOHANG, &used) == run->pid) {
             run->used_ns = time_ns(used.ru_utime) + time_ns(used.ru_stime);
+            run->by_signal = WIFSIGNALED(status);
             read_profiler_signals(run);
+            if (et_outlived_sweep(&run->outlived, run->environment, run->pid) && run->by_signal) {
+                report_end(run, status);
+            }
             return WIFSIGNALED(status) ? BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
         }
-        int signal = sigwaitinfo(signals, &info);
+        (void)et_outlived_sweep(&run->outlived, run->environment, run->pid);
+        int signal = sigtimedwait(signals, &info, &pause);
         if (signal == SIGURG) {
             run->said |= info.si_pid == run->pid;
         } else if (signal > 0 && signal != SIGCHLD && info.si_code <= 0) {
             kill(run->pid, signal);
         }
     }
+}
+
+/* Other users of this machine reach the server's port, too. The kernel's random numbers are there long before this. */
+static bool make_token(struct et_run_command *run)
+{
+    uint8_t bytes[(sizeof run->token - 1) / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        et_error("run: no random numbers: %s", strerror(errno));
+        return false;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        snprintf(run->token + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return true;
 }
 
 static void keep_serving(const struct et_run_command *run)
@@ -288,9 +348,32 @@ static void keep_serving(const struct et_run_command *run)
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
-    printf("edgeprof: %s\n", et_server_url(run->server));
+    et_printf("edgeprof: %s\n", et_server_url(run->server));
+    et_printf("edgeprof: token %s; a browser asks for it as a password, with any user name\n", run->token);
     fflush(stdout);
     sigwait(&ends, &signal);
+}
+
+/* Starts the server, or asks that of --url, so that what is wrong with it is told before the program runs. */
+static int find_server(struct et_run_command *run)
+{
+    const struct et_options *options = run->options;
+    if (options->url) {
+        const struct et_remote remote = et_options_remote(options);
+        struct et_buf answer = {0};
+        int code = et_source_get(&remote, "/api/services", NULL, &answer);
+        et_buf_free(&answer);
+        return code;
+    }
+    run->server = et_server_start(
+        &(struct et_server_config){
+            .listen = options->listen ? options->listen : "127.0.0.1:0",
+            .db = run->db,
+            .symbols = et_options_symbols(options),
+            /* It lasts as long as the program, and --listen is somebody's decision. */
+            .access = {.insecure = options->listen != NULL, .hosts = options->hosts, .token = run->token}},
+        NULL, NULL, NULL, 0);
+    return run->server ? ET_OK : ET_FAILED;
 }
 
 static int run_with_server(struct et_run_command *run)
@@ -303,17 +386,14 @@ static int run_with_server(struct et_run_command *run)
         sigaddset(&signals, passed_on[i]);
     }
     sigprocmask(SIG_BLOCK, &signals, &before); /* before the server starts threads, which inherit the mask */
-    const char *listen = run->options->listen ? run->options->listen : "127.0.0.1:0";
-    run->server = et_server_start(
-        &(struct et_server_config){.listen = listen,
-                                   .db = run->db,
-                                   .symbols = et_options_symbols(run->options),
-                                   /* It lasts as long as the program, and --listen is somebody's decision. */
-                                   .access = {.insecure = run->options->listen != NULL, .hosts = run->options->hosts}},
-        NULL, NULL, NULL, 0);
-    if (!run->server) {
+    if (find_server(run) != ET_OK) {
         return ET_RUN_FAILED;
     }
+    if (run->options->listen) {
+        et_error("run: serving at %s, with the token %s", et_server_url(run->server), run->token);
+    }
+    et_outlived_begin(&run->outlived);
+    run->environment = make_environment(run);
     int code = start_program(run, &before);
     if (code == 0) {
         code = wait_for_program(run, &signals);
@@ -323,12 +403,17 @@ static int run_with_server(struct et_run_command *run)
             keep_serving(run);
         }
     }
-    et_server_stop(run->server);
+    et_outlived_end(&run->outlived);
+    free_environment(run->environment);
+    if (run->server) {
+        et_server_stop(run->server);
+    }
     return code;
 }
 
 static bool is_valid_run_usage(const struct et_options *options, int argc, char **argv)
 {
+    const char *kind = options->wanted.query.kind;
     static const char levels[] = " low medium high ";
     struct et_buf level = {0};
     et_buf_printf(&level, " %s ", options->level ? options->level : "low");
@@ -336,6 +421,10 @@ static bool is_valid_run_usage(const struct et_options *options, int argc, char 
     et_buf_free(&level);
     if (options->first >= argc) {
         et_error("run: no command given; see `edgeprof %s --help`", argv[0]);
+    } else if (options->url && (options->db || options->listen || options->serve)) {
+        et_error("run: --url cannot be combined with --db, --listen or --serve, which are of a server of its own");
+    } else if (kind && *kind && !et_kind_named(kind)) {
+        et_error("run: --kind %s: there is no such kind; see `edgeprof run --help`", kind);
     } else if (!known) {
         et_error("run: --level %s: must be low, medium or high", options->level);
     } else if (options->interval &&
@@ -364,7 +453,7 @@ int et_cmd_run(int argc, char **argv)
     const char *named = options.wanted.query.service;
     run.service = named && *named ? named : slash ? slash + 1 : program;
     options.from_ns = et_now() - 1000000000; /* excludes earlier runs in the database */
-    bool ready = find_preload(&run) && can_be_preloaded(&run) && choose_db(&run);
+    bool ready = find_preload(&run) && can_be_preloaded(&run) && make_token(&run) && (options.url || choose_db(&run));
     if (ready) {
         check_target(&run);
     }

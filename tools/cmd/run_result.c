@@ -20,13 +20,13 @@ static int add_short_processes(const struct et_run_command *run)
     for (size_t i = 0; i < sizeof excludes / sizeof *excludes; i++) {
         all &= getenv(excludes[i]) == NULL;
     }
-    return all ? et_short_add(&(struct et_short){.db = run->db,
-                                                 .service = run->service,
-                                                 .from_ns = options->from_ns,
-                                                 .to_ns = et_now() + 1,
-                                                 .used_ns = run->used_ns,
-                                                 .pid = run->pid})
-               : 0;
+    return all && run->server ? et_short_add(&(struct et_short){.db = run->db,
+                                                                .service = run->service,
+                                                                .from_ns = options->from_ns,
+                                                                .to_ns = et_now() + 1,
+                                                                .used_ns = run->used_ns,
+                                                                .pid = run->pid})
+                              : 0;
 }
 
 static int load_run(const struct et_run_command *run, struct et_profile **profile)
@@ -36,6 +36,9 @@ static int load_run(const struct et_run_command *run, struct et_profile **profil
     query.from_ns = run->options->from_ns;
     query.to_ns = INT64_MAX;
     query.keep_labels = run->options->pprof != NULL;
+    if (!run->server) {
+        return et_options_fetch(run->options, &query, profile);
+    }
     const char *why = "";
     struct et_store *store = et_store_open(run->db, false, &why);
     int err = store ? et_store_load(store, &query, profile) : -1;
@@ -46,6 +49,22 @@ static int load_run(const struct et_run_command *run, struct et_profile **profil
     return err ? ET_RUN_FAILED : ET_OK;
 }
 
+/* True if only level high records the kind (core/collect/level.c). */
+static bool needs_high(const char *kind)
+{
+    static const char *const kinds[] = {"wait", "exception", "gc"};
+    bool needs = false;
+    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+        needs |= strcmp(kind, kinds[i]) == 0;
+    }
+    return needs;
+}
+
+const char *et_run_level(const struct et_options *options)
+{
+    return options->level ? options->level : needs_high(options->wanted.query.kind) ? "high" : "medium";
+}
+
 static void report_no_profile(const struct et_run_command *run)
 {
     const struct et_options *options = run->options;
@@ -54,10 +73,12 @@ static void report_no_profile(const struct et_run_command *run)
     if (run->target == ET_TARGET_FINE) {
         char used[32];
         et_value_text(run->used_ns, "nanoseconds", used);
-        et_error("run: %s sent no %s profile; it used %s of CPU time, and it may have been ended by a signal%s%s",
-                 run->command[0], kind ? kind : ET_CPU, used,
-                 options->only.count || options->skip.count ? ", or --only or --skip excludes it" : "",
-                 memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "");
+        et_error("run: %s sent no %s profile; it used %s of CPU time%s%s%s%s", run->command[0], kind ? kind : ET_CPU,
+                 used, run->by_signal ? ", and a signal ended it" : "",
+                 options->only.count || options->skip.count ? "; --only or --skip may exclude it" : "",
+                 memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "",
+                 needs_high(kind) && strcmp(et_run_level(options), "high") != 0 ? "; this kind needs --level high"
+                                                                                : "");
     }
 }
 
@@ -66,24 +87,43 @@ static void add_unsampled_threads(void *all, const struct et_origin_row *row)
     et_unsampled_stats(all, row->stats, row->stats_size);
 }
 
+/* The line about threads that are not sampled, of this process' server or the other. */
+static void local_unsampled(const struct et_run_command *run, const struct et_query *query, struct et_buf *line)
+{
+    struct et_unsampled all = {0};
+    const char *why = "";
+    struct et_store *store = et_store_open(run->db, false, &why);
+    if (store && et_store_origins(store, query, add_unsampled_threads, &all) >= 0) {
+        et_unsampled_text(&all, line);
+    }
+    et_unsampled_free(&all);
+    et_store_close(store);
+}
+
+static void remote_unsampled(const struct et_run_command *run, const struct et_query *query, struct et_buf *line)
+{
+    const struct et_remote remote = et_options_remote(run->options);
+    struct et_buf answer = {0}, why = {0};
+    json_t *document = et_source_get(&remote, "/api/stats", query, &answer) == ET_OK
+                           ? et_json_read(answer.data, answer.size, &why)
+                           : NULL;
+    et_buf_text(line, et_json_words(document, "unsampled"));
+    json_decref(document);
+    et_buf_free(&answer);
+    et_buf_free(&why);
+}
+
 /* Prints a line about threads that are not sampled. */
 static void report_unsampled(const struct et_run_command *run)
 {
     const struct et_query query = {
         .service = run->service, .kind = "", .from_ns = run->options->from_ns, .to_ns = INT64_MAX};
-    struct et_unsampled all = {0};
     struct et_buf line = {0};
-    const char *why = "";
-    struct et_store *store = et_store_open(run->db, false, &why);
-    if (store && et_store_origins(store, &query, add_unsampled_threads, &all) >= 0) {
-        et_unsampled_text(&all, &line);
-    }
+    (run->server ? local_unsampled : remote_unsampled)(run, &query, &line);
     if (line.size) {
         et_error("%s", line.data);
     }
     et_buf_free(&line);
-    et_unsampled_free(&all);
-    et_store_close(store);
 }
 
 /* Appends each forked process' part of the total. "": the command, and programs that it started. */
@@ -131,8 +171,10 @@ int et_run_print_result(const struct et_run_command *run)
         struct et_symbols *symbols = et_options_symbols(run->options);
         et_symbolize(symbols, profile);
         et_symbols_free(symbols);
-        et_report_top(profile, run->options->rows, &out);
-        report_processes(run, &out);
+        et_report_top(profile, run->options->rows, false, &out);
+        if (run->server) {
+            report_processes(run, &out);
+        }
         code = et_print_output(&out);
     }
     if (code == ET_OK && run->options->flame) {

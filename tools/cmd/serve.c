@@ -37,6 +37,8 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
         .insecure = options->insecure,
         .no_sandbox = options->no_sandbox,
         .hosts = options->hosts,
+        .tenant = options->tenant,
+        .prefix = options->prefix,
         .symbols = options->symbols,
         .debuginfod = options->debuginfod,
     };
@@ -85,6 +87,7 @@ static struct et_server *start_server(const struct et_options *options, struct e
             .limits = &settings->limits,
             .access = settings->access,
             .metric_labels = settings->metric_labels,
+            .prefix = settings->prefix,
         },
         relay, &settings->scrape, &settings->webhook, settings->verdict_ns);
 }

@@ -15,6 +15,13 @@
 
 enum { ANSWER_LIMIT = 256 << 20, WORDS = 200 };
 
+static void end_progress(bool begun)
+{
+    if (begun) {
+        et_progress_end();
+    }
+}
+
 static int load_profile(struct et_store *store, const char *path, const struct et_query *query,
                         struct et_profile **profile)
 {
@@ -50,10 +57,28 @@ static struct et_store *open_store(const char *path)
 
 int et_source_db(const char *path, const struct et_query *query, struct et_profile **profile)
 {
+    bool begun = et_progress_begin("reading %s", path);
     struct et_store *store = open_store(path);
     int code = store ? load_profile(store, path, query, profile) : ET_FAILED;
     et_store_close(store);
+    end_progress(begun);
     return code;
+}
+
+/* The words of an answer that is an error: those of the API's JSON, or the first line. *own: the API's. The
+ * caller frees them. */
+static char *error_text(struct et_buf *body, bool *own)
+{
+    struct et_buf why = {0};
+    et_buf_text(body, "");
+    json_t *document = body->data[0] == '{' ? et_json_read(body->data, body->size, &why) : NULL;
+    const char *words = et_json_text(document, "error");
+    *own = words != NULL;
+    words = words ? words : body->data;
+    char *text = et_clean(words, strcspn(words, "\n") < WORDS ? strcspn(words, "\n") : WORDS);
+    json_decref(document);
+    et_buf_free(&why);
+    return text;
 }
 
 struct plain_ask {
@@ -74,11 +99,13 @@ int et_source_db_text(const char *path, et_source_ask *ask, const struct et_quer
 int et_source_db_call(const char *path, et_source_call *call, const struct et_query *query, const void *context,
                       struct et_buf *out)
 {
+    bool begun = et_progress_begin("reading %s", path);
     struct et_store *store = open_store(path);
     unsigned status = store ? call(store, query, context, out) : 0;
+    end_progress(begun);
     if (store && status != 200) {
-        char *text =
-            et_clean(out->data ? out->data : "", out->size < WORDS ? strcspn(out->data ? out->data : "", "\n") : WORDS);
+        bool own;
+        char *text = error_text(out, &own);
         et_error("%s: %s", path, text);
         free(text);
     }
@@ -134,13 +161,19 @@ static int request_server(const struct et_remote *remote, const char *path, cons
     }
     const struct et_http_request fetch = {
         .url = url.data, .token = remote->token, .authority = remote->authority, .body = sent, .answer = body};
+    bool begun = et_progress_begin("reading %s", remote->url);
     long status = et_http_send(&fetch, &why);
-    if (status == 0) {
-        et_error("%s: %s", remote->url, why.data);
+    end_progress(begun);
+    if (status == 0 && remote->assumed) {
+        et_error("no database edgeprof.db here, and %s: %s; run `edgeprof serve`, or choose with --db or --url",
+                 remote->url, why.data);
+    } else if (status == 0) {
+        et_error("%s: %s; --url or EDGEPROF_URL chooses a server", remote->url, why.data);
     } else if (status / 100 != 2) {
-        et_buf_text(body, "");
-        char *text = et_clean(body->data, strcspn(body->data, "\n") < WORDS ? strcspn(body->data, "\n") : WORDS);
-        et_error("%s: HTTP status %ld: %s%s", remote->url, status, text,
+        bool own;
+        char *text = error_text(body, &own), number[32];
+        snprintf(number, sizeof number, "HTTP status %ld: ", status);
+        et_error("%s: %s%s%s", remote->url, own && status / 100 == 4 ? "" : number, text,
                  status == 401 ? "; set --token-file or EDGEPROF_TOKEN" : "");
         free(text);
     }

@@ -23,6 +23,7 @@ struct et_remote {
     const char *url;
     const char *token;     /* NULL: none */
     const char *authority; /* PEM file; NULL: the system's */
+    bool assumed;          /* nobody named it */
 };
 int et_source_url(const struct et_remote *remote, const struct et_query *query, struct et_profile **profile);
 

@@ -127,6 +127,7 @@ static int symbolize_address(struct address_query *a, const char *asked)
         return ET_FAILED;
     }
     struct et_profile *profile = et_profile_new();
+    profile->start_ns = INT64_MAX; /* of the file as it is now */
     struct et_frame frame = {.module = et_profile_module(profile, id, path.data), .address = address};
     et_profile_frame(profile, frame);
     et_symbolize(a->symbols, profile);
@@ -176,7 +177,7 @@ static int symbolize_addresses(const struct et_options *options, int count, char
     }
     code = code || count ? code : symbolize_lines(&a);
     et_buf_text(&a.out, options->json ? "]\n" : "");
-    int printed = a.asked || options->json ? et_print_output(&a.out) : ET_OK;
+    int printed = options->json ? et_print_json(&a.out) : a.asked ? et_print_output(&a.out) : ET_OK;
     et_buf_free(&a.out);
     et_symbols_free(a.symbols);
     return code ? code : printed ? printed : a.named ? ET_OK : ET_NO_DATA;
@@ -236,6 +237,7 @@ static int symbolize_messages(const struct et_options *options, const char *from
 
 static int symbolize_file(const struct et_options *options, const char *from)
 {
+    et_progress("reading %s and symbols", from);
     struct et_buf file = {0};
     struct et_symbols *symbols = et_options_symbols(options);
     const char *to = options->outputs.items[0];
@@ -258,7 +260,6 @@ int et_cmd_symbolize(int argc, char **argv)
         return code;
     }
     int count = argc - options.first;
-    et_progress_on();
     if (options.outputs.count == 0) {
         code = symbolize_addresses(&options, count, argv + options.first);
     } else if (options.outputs.count > 1 || count != 1) {

@@ -64,16 +64,21 @@ static int add_file(const struct et_options *options, const char *path)
 {
     char taken[ET_BUILD_ID_TEXT];
     const char *why = "";
-    struct et_buf file = {0};
+    struct et_buf file = {0}, trouble = {0};
     struct et_symfile_facts facts;
+    unsigned promised;
     bool kept = false;
-    int err = et_reader_examine(path, &facts);
+    int err = et_reader_examine_all(path, &facts, &trouble);
     if (!err && facts.build_id[0] && !et_build_id_read(facts.build_id, taken)) {
         err = -EINVAL;
         why = "build id longer than 64 digits";
     } else {
-        err = et_symstore_check(path, facts.build_id, &facts.quality, &why);
+        err = et_symstore_check(path, facts.build_id, &promised, &why);
     }
+    if (!err && trouble.size) {
+        et_error("%s: %s", path, trouble.data);
+    }
+    et_buf_free(&trouble);
     err = err ? err : et_read_file(path, FILE_LIMIT, &file);
     if (err) {
         et_error("%s: %s", path, *why ? why : strerror(-err));
@@ -82,8 +87,8 @@ static int add_file(const struct et_options *options, const char *path)
     int code = options->url ? send_to_server(options, taken, &file, &kept)
                             : add_to_folder(options->symbols_store, taken, path, &file, &kept);
     if (code == ET_OK) {
-        printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
-               kept ? "the existing file is as good" : et_symbols_words(facts.quality));
+        et_printf("%s %s %s (%s)\n", kept ? "kept " : "added", taken, path,
+                  kept ? "the existing file is as good" : et_symbols_words(facts.quality));
     }
     et_buf_free(&file);
     return code;
@@ -130,6 +135,7 @@ static int list_symbols(const struct et_options *options)
     }
     int code = options->url ? et_source_get(&remote, "/api/symbols", NULL, &text) : err ? ET_FAILED : ET_OK;
     json_t *document = code ? NULL : et_json_read(text.data, text.size, &why);
+    et_json_clean(document);
     if (!code && !document) {
         et_error("%s: unexpected answer: %s", options->url, why.data);
         code = ET_FAILED;
@@ -142,7 +148,7 @@ static int list_symbols(const struct et_options *options)
     json_decref(document);
     et_buf_free(&text);
     et_buf_free(&why);
-    return code ? code : et_print_output(&out);
+    return code ? code : et_print_as(options->json, &out);
 }
 
 /* ---- check ---- */
@@ -285,7 +291,7 @@ static int check_symbols(const struct et_options *options)
     } else {
         et_buf_printf(&out, "%zu files, %zu damaged\n", damage.files, damage.damaged);
     }
-    int printed = et_print_output(&out);
+    int printed = et_print_as(options->json, &out);
     return folder ? folder : code ? code : printed;
 }
 

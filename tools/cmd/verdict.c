@@ -3,12 +3,11 @@
  * answer of /api/verdict comes from a database or a server; this file prints it and chooses the exit code.
  */
 #include "tools/serve/query/api.h"
-#include "tools/serve/query/versions.h"
 #include "tools/lib/text_table.h"
 #include "tools/lib/http_client.h"
+#include "tools/cmd/answers.h"
 #include "tools/cmd/commands.h"
 #include "tools/lib/kinds.h"
-#include "tools/cmd/options.h"
 #include "tools/lib/progress.h"
 
 #include <math.h>
@@ -28,47 +27,37 @@ const struct et_help et_help_verdict = {
 
 /* ---- the answer ---- */
 
-struct verdict_call {
-    struct et_symbols *symbols;
-    struct et_versions_request request;
-};
-
 static unsigned ask_store(struct et_store *store, const struct et_query *query, const void *context, struct et_buf *out)
 {
-    const struct verdict_call *call = context;
+    const struct et_verdict_call *call = context;
     return et_api_verdict(store, call->symbols, query, &call->request, out);
 }
 
-static int ask_server(const struct et_options *options, const struct et_versions_request *request, struct et_buf *text)
+int et_verdict_ask(const struct et_options *options, const struct et_query *query, const struct et_verdict_call *call,
+                   struct et_buf *text)
 {
-    const struct et_remote remote = et_options_remote(options);
     struct et_buf path = {0};
-    et_buf_printf(&path, "/api/verdict?threshold=%.9g", 100 * request->threshold);
-    et_url_parameter(&path, "version", request->version);
-    et_url_parameter(&path, "baseline", request->baseline);
-    int code = et_source_get(&remote, path.data, &options->wanted.query, text);
+    et_buf_printf(&path, "/api/verdict?threshold=%.9g", 100 * call->request.threshold);
+    et_url_parameter(&path, "version", call->request.version);
+    et_url_parameter(&path, "baseline", call->request.baseline);
+    int code = et_options_ask(options, path.data, query, ask_store, call, text);
     et_buf_free(&path);
     return code;
 }
 
 static int ask(const struct et_options *options, struct et_buf *text)
 {
-    struct verdict_call call = {
+    struct et_verdict_call call = {
+        .symbols = options->url ? NULL : et_options_symbols(options),
         .request = {.version = options->version ? options->version : "",
                     .baseline = options->baseline ? options->baseline : "",
                     .threshold = options->threshold > 0 ? options->threshold : ET_VERSIONS_THRESHOLD}};
-    const char *db = options->db ? options->db : "edgeprof.db";
-    et_progress_on();
-    et_progress("comparing versions in %s", options->url ? options->url : db);
-    int code = ET_OK;
-    if (options->url) {
-        code = ask_server(options, &call.request, text);
-    } else {
-        call.symbols = et_options_symbols(options);
-        code = et_source_db_call(db, ask_store, &options->wanted.query, &call, text);
+    et_progress("comparing versions in %s", options->url ? options->url : options->db ? options->db : ET_DEFAULT_DB);
+    int code = et_verdict_ask(options, &options->wanted.query, &call, text);
+    et_progress_end();
+    if (call.symbols) {
         et_symbols_free(call.symbols);
     }
-    et_progress_end();
     return code;
 }
 
@@ -152,6 +141,9 @@ static void print_rows(const struct et_options *options, const json_t *document,
 
 static void print_text(const struct et_options *options, const json_t *document, struct et_buf *out)
 {
+    if (strcmp(et_json_words(document, "verdict"), "no data") == 0) {
+        return; /* report() says so */
+    }
     et_buf_printf(out, "%s %s: %s\n", et_json_words(document, "service"), et_json_words(document, "version"),
                   et_json_words(document, "verdict"));
     if (json_object_get(document, "sides")) {
@@ -165,60 +157,69 @@ static void print_text(const struct et_options *options, const json_t *document,
 /* ---- the exit code ---- */
 
 /* "main 2.10 % (share and load)", of the first finding. */
-static void report_regression(const json_t *document)
+static void write_regression(const json_t *document, struct et_buf *out)
 {
     const json_t *row = json_array_get(json_object_get(document, "rows"), 0), *all = json_object_get(document, "all");
     bool function = strcmp(et_json_words(row, "means"), "more") == 0;
     row = function ? row : all;
     const char *by = et_json_words(row, "by");
     const json_t *estimate = json_object_get(row, strcmp(by, "load") == 0 ? "load" : "share");
-    et_error("verdict: regression: %s%s: %+.2f %% of the service's usage, by %s",
-             function ? et_json_words(row, "name") : "the service in all",
-             function && strcmp(et_json_words(row, "figure"), "total") == 0 ? " with its callees" : "",
-             100 * number_of(estimate, "change"), strcmp(by, "both") == 0 ? "share and load" : by);
+    et_buf_printf(out, "regression: %s%s: %+.2f %% of the service's usage, by %s",
+                  function ? et_json_words(row, "name") : "the service in all",
+                  function && strcmp(et_json_words(row, "figure"), "total") == 0 ? " with its callees" : "",
+                  100 * number_of(estimate, "change"), strcmp(by, "both") == 0 ? "share and load" : by);
 }
 
-static void report_not_yet(const json_t *document)
+static void write_not_yet(const json_t *document, struct et_buf *out)
 {
     const json_t *sides = json_object_get(document, "sides"), *detectable = json_object_get(document, "detectable");
     double before = number_of(json_array_get(sides, 0), "devices"),
            after = number_of(json_array_get(sides, 1), "devices");
-    struct et_buf found = {0};
+    et_buf_text(out, "not yet: ");
     if (json_is_number(detectable)) {
-        et_buf_printf(&found, "an increase below %.1f %% may be missed in %.0f functions; ",
+        et_buf_printf(out, "an increase below %.1f %% may be missed in %.0f functions; ",
                       100 * json_number_value(detectable), number_of(document, "unsure"));
     }
-    et_error("verdict: not yet: %sthere are %.0f and %.0f devices, about %.0f per version of one cohort are needed to "
-             "find %g %%",
-             found.data ? found.data : "", before, after, number_of(document, "devices_needed"),
-             100 * number_of(document, "threshold"));
-    et_buf_free(&found);
+    et_buf_printf(out, "there are %.0f and %.0f devices, about %.0f per version of one cohort are needed to find %g %%",
+                  before, after, number_of(document, "devices_needed"), 100 * number_of(document, "threshold"));
 }
 
-static int report(const json_t *document)
+int et_verdict_judge(const json_t *document, struct et_buf *out)
 {
     const char *verdict = et_json_words(document, "verdict"), *service = et_json_words(document, "service"),
                *version = et_json_words(document, "version");
     if (strcmp(verdict, "regression") == 0) {
-        report_regression(document);
+        write_regression(document, out);
         return ET_REGRESSION;
     }
     if (strcmp(verdict, "not yet") == 0) {
-        report_not_yet(document);
+        write_not_yet(document, out);
         return ET_TOO_FEW_SAMPLES;
     }
     if (strcmp(verdict, "no baseline") == 0) {
-        et_error("verdict: no baseline: %s has no %s than %s", service,
-                 *et_json_words(document, "baseline") ? "such version to compare" : "version that was seen earlier",
-                 version);
+        et_buf_printf(out, "no baseline: %s has no %s than %s", service,
+                      *et_json_words(document, "baseline") ? "such version to compare"
+                                                           : "version that was seen earlier",
+                      version);
         return ET_NO_BASELINE;
     }
     if (strcmp(verdict, "no data") == 0) {
-        et_error("verdict: no data: no process of %s has %s%s", *service ? service : "the service",
-                 *version ? "version " : "a tag `version`", version);
+        et_buf_printf(out, "no data: no process of %s has %s%s; `edgeprof query series` lists tags",
+                      *service ? service : "the service", *version ? "version " : "a tag `version`", version);
         return ET_NO_DATA;
     }
     return ET_OK;
+}
+
+static int report(const json_t *document)
+{
+    struct et_buf text = {0};
+    int code = et_verdict_judge(document, &text);
+    if (code) {
+        et_error("verdict: %s", text.data);
+    }
+    et_buf_free(&text);
+    return code;
 }
 
 int et_cmd_verdict(int argc, char **argv)
@@ -236,6 +237,7 @@ int et_cmd_verdict(int argc, char **argv)
     }
     code = code ? code : ask(&options, &text);
     json_t *document = code ? NULL : et_json_read(text.data ? text.data : "", text.size, &why);
+    et_json_clean(document);
     if (!code && !document) {
         et_error("verdict: unexpected answer: %s", why.data);
         code = ET_FAILED;
@@ -246,7 +248,7 @@ int et_cmd_verdict(int argc, char **argv)
             out.size = 0;
             et_buf_add(&out, text.data, text.size);
         }
-        code = et_print_output(&out);
+        code = et_print_as(options.json, &out);
         code = code ? code : report(document);
     }
     json_decref(document);

@@ -72,11 +72,12 @@ static int refresh(struct watch_state *w)
 
 /* ---- screen ---- */
 
-/* Adds one line, cut to the terminal's width. */
-static void add_screen_line(struct et_buf *out, const char *text, size_t size, size_t columns)
+/* Adds one line, cleaned and cut to the terminal's width. */
+static void add_screen_line(struct et_buf *out, const char *line, size_t size, size_t columns)
 {
     size_t width = 0, end = 0;
-    while (end < size && text[end] != '\n') {
+    char *text = et_clean(line, size);
+    while (text[end]) {
         bool starts = ((unsigned char)text[end] & 0xc0) != 0x80;
         if (starts && width == columns) {
             break;
@@ -86,6 +87,7 @@ static void add_screen_line(struct et_buf *out, const char *text, size_t size, s
     }
     et_buf_add(out, text, end);
     et_buf_text(out, "\033[K\r\n");
+    free(text);
 }
 
 static void add_title(const struct watch_state *w, struct et_buf *out, size_t columns)
@@ -95,13 +97,11 @@ static void add_title(const struct watch_state *w, struct et_buf *out, size_t co
     et_buf_printf(&title, "%s  by %s  [s] sort [up down] move [q] quit%s%s",
                   options->url  ? options->url
                   : options->db ? options->db
-                                : "edgeprof.db",
+                                : ET_DEFAULT_DB,
                   w->by_total ? "cum" : "flat", w->trouble.size ? "  " : "", w->trouble.size ? w->trouble.data : "");
-    char *clean = et_clean(title.data, title.size);
     et_buf_text(out, "\033[7m");
-    add_screen_line(out, clean, strlen(clean), columns);
+    add_screen_line(out, title.data, title.size, columns);
     et_buf_text(out, "\033[0m");
-    free(clean);
     et_buf_free(&title);
 }
 

@@ -213,27 +213,27 @@ bool et_message_labels(const et_message *message, struct et_segment *segment, co
             return false;
         }
     }
-    for (size_t i = 0; i < message->n_contexts; i++) {
-        if (et_segment_labels(segment, message->contexts[i]->tag_set) == SIZE_MAX) {
-            return set_reason(why, "a context refers to a tag set that does not exist");
+    for (size_t i = 0; i < message->n_label_sets; i++) {
+        if (et_segment_labels(segment, message->label_sets[i]->tag_set) == SIZE_MAX) {
+            return set_reason(why, "a label set refers to a tag set that does not exist");
         }
     }
     return true;
 }
 
-/* Several contexts at one node: all but the first have difference 0. */
+/* Several label sets at one node: all but the first have difference 0. */
 static bool references_ok(const et_message *message, const Edgeprof__V1__Profile *profile, size_t node_count,
                           const char **why)
 {
     uint64_t node = 0;
     for (size_t i = 0; i < profile->n_node; i++) {
-        bool again = profile->node[i] == 0 && i > 0 && profile->n_context;
+        bool again = profile->node[i] == 0 && i > 0 && profile->n_label_set;
         node += profile->node[i];
         if ((profile->node[i] == 0 && !again) || node >= node_count) {
             return set_reason(why, "a profile refers to a node that does not exist");
         }
-        if (profile->n_context && profile->context[i] > message->n_contexts) {
-            return set_reason(why, "a profile refers to a context that does not exist");
+        if (profile->n_label_set && profile->label_set[i] > message->n_label_sets) {
+            return set_reason(why, "a profile refers to a label set that does not exist");
         }
     }
     return true;
@@ -258,15 +258,15 @@ bool et_message_profile(const et_message *message, size_t number, size_t node_co
     return references_ok(message, profile, node_count, why);
 }
 
-void et_message_context(const et_message *message, const struct et_segment *segment, size_t number,
-                        struct et_buf *lines)
+void et_message_label_set(const et_message *message, const struct et_segment *segment, size_t number,
+                          struct et_buf *lines)
 {
-    const Edgeprof__V1__Context *context = message->contexts[number - 1];
+    const Edgeprof__V1__LabelSet *labels = message->label_sets[number - 1];
     struct et_labels set = {0};
-    if (context->thread[0]) {
-        et_labels_add(&set, "thread", context->thread);
+    if (labels->thread[0]) {
+        et_labels_add(&set, "thread", labels->thread);
     }
-    et_labels_add_lines(&set, segment->labels[et_segment_labels(segment, context->tag_set)].lines);
+    et_labels_add_lines(&set, segment->labels[et_segment_labels(segment, labels->tag_set)].lines);
     char *joined = et_labels_join(&set);
     et_buf_text(lines, joined);
     free(joined);

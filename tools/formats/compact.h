@@ -92,11 +92,11 @@ size_t et_message_node_count(const et_message *message);
 bool et_message_labels(const et_message *message, struct et_segment *segment, const char **why);
 
 /* Checks a profile's references, and that its sums fit 63 bits. node_count: including the message's own nodes. The
- * context column refers to the message's contexts, and each context to a label set of the segment. */
+ * label_set column refers to the message's label sets, and each of them to a tag set of the segment. */
 bool et_message_profile(const et_message *message, size_t profile, size_t node_count, const char **why);
 
-/* Appends the labels of a context of the message (from 1) to *lines, including the thread's name. */
-void et_message_context(const et_message *message, const struct et_segment *segment, size_t context,
-                        struct et_buf *lines);
+/* Appends the labels of a label set of the message (from 1) to *lines, including the thread's name. */
+void et_message_label_set(const et_message *message, const struct et_segment *segment, size_t number,
+                          struct et_buf *lines);
 
 #endif

@@ -39,7 +39,7 @@ static bool columns_ok(const et_message *message, const char **why)
     for (size_t i = 0; i < message->n_profiles; i++) {
         const Edgeprof__V1__Profile *profile = message->profiles[i];
         if (profile->n_node != profile->n_value || (profile->n_count && profile->n_count != profile->n_node) ||
-            (profile->n_context && profile->n_context != profile->n_node)) {
+            (profile->n_label_set && profile->n_label_set != profile->n_node)) {
             return set_reason(why, "columns of a profile differ in length");
         }
     }
@@ -72,8 +72,8 @@ static bool texts_ok(const et_message *message, const char **why)
             return false;
         }
     }
-    for (size_t i = 0; i < message->n_contexts; i++) {
-        if (!text_fits(message->contexts[i]->thread)) {
+    for (size_t i = 0; i < message->n_label_sets; i++) {
+        if (!text_fits(message->label_sets[i]->thread)) {
             return set_reason(why, "a thread's name is too long");
         }
     }
@@ -136,8 +136,8 @@ static bool message_ok(const et_message *message, const char **why)
     if (message->stats && message->stats->n_losses > LOSSES_MAX) {
         return set_reason(why, "too many losses");
     }
-    if (message->n_tag_sets > TAG_SETS_MAX || message->n_contexts > CONTEXTS_MAX) {
-        return set_reason(why, "too many tag sets or contexts");
+    if (message->n_tag_sets > TAG_SETS_MAX || message->n_label_sets > LABEL_SETS_MAX) {
+        return set_reason(why, "too many tag sets or label sets");
     }
     return columns_ok(message, why) && texts_ok(message, why) && (!message->crash || crash_ok(message, why)) &&
            (!message->timeline || timeline_ok(message, why));

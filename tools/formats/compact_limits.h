@@ -17,7 +17,7 @@ enum {
     TAG_SETS_MAX = 4096, /* in a segment */
     TAG_SET_MAX = 8192,  /* bytes, as text */
     TAG_SET_ID_MAX = 65535,
-    CONTEXTS_MAX = 65536,
+    LABEL_SETS_MAX = 65536,
     CRASH_THREADS_MAX = 256,
     TIMELINE_THREADS_MAX = 256,
     TIMELINE_PARTS_MAX = 64,

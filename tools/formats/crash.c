@@ -1,5 +1,6 @@
 /* See crash.h. */
 #include "tools/formats/crash.h"
+#include "tools/formats/crash_name.h"
 #include "tools/lib/json_read.h"
 #include "tools/formats/whole_message.h"
 #include "tools/lib/json_write.h"
@@ -87,6 +88,14 @@ static void add_crash(struct et_crashes *crashes, et_message *message, const str
     crashes->items[crashes->count++] = crash;
 }
 
+/* When the run began that crashed: its files without build id may have been replaced since. */
+static int64_t began(const Edgeprof__V1__Crash *told, int64_t at_ns)
+{
+    bool known = told->cause != EDGEPROF__V1__CRASH_CAUSE__CRASH_UNCLEAN && told->time_ns > told->start_ns;
+    uint64_t ran_ns = known ? told->time_ns - told->start_ns : 0;
+    return ran_ns < (uint64_t)at_ns ? at_ns - (int64_t)ran_ns : at_ns;
+}
+
 bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t received_ns, const char **why)
 {
     struct et_whole whole;
@@ -95,6 +104,9 @@ bool et_crashes_add(struct et_crashes *crashes, et_message *message, int64_t rec
         return false;
     }
     add_crash(crashes, message, &whole, received_ns);
+    int64_t began_ns = began(message->crash, crashes->items[crashes->count - 1].at_ns);
+    int64_t *start_ns = &crashes->profile->start_ns;
+    *start_ns = crashes->count == 1 || began_ns < *start_ns ? began_ns : *start_ns;
     et_whole_free(&whole);
     return true;
 }
@@ -294,6 +306,33 @@ static void json_thread(const struct et_crashes *crashes, const struct et_crash 
     free(name);
 }
 
+struct own_function {
+    char *first, *own; /* NULL: none yet */
+};
+
+static void take_function(void *context, const char *function, const char *file, uint32_t line)
+{
+    struct own_function *found = context;
+    (void)file, (void)line;
+    found->first = found->first ? found->first : et_strdup(function);
+    found->own = found->own || et_crash_is_ending(function) ? found->own : et_strdup(function);
+}
+
+/* The innermost function of the crashed thread that says something about this crash. */
+static void json_function(const struct et_crashes *crashes, const struct et_crash *crash, struct et_buf *out)
+{
+    struct own_function found = {0};
+    size_t depth = crash->message->crash->n_threads ? crash->depths[0] : 0;
+    for (size_t i = 0; i < depth && !found.own; i++) {
+        et_profile_lines(crashes->profile, &crashes->profile->frames[crash->frames[0][i]], false, take_function,
+                         &found);
+    }
+    et_buf_text(out, ",\"function\":");
+    et_json_string(out, found.own ? found.own : found.first ? found.first : "");
+    free(found.first);
+    free(found.own);
+}
+
 static void json_numbers(const Edgeprof__V1__Crash *told, struct et_buf *out)
 {
     const struct {
@@ -334,6 +373,7 @@ static void json_crash(const struct et_crashes *crashes, const struct et_crash *
     const json_t *exception = runtime ? json_object_get(runtime, "exception") : NULL;
     et_json_clean_field(out, "message", runtime ? et_json_words(exception ? exception : runtime, "message") : "");
     json_decref(runtime);
+    json_function(crashes, crash, out);
     et_buf_text(out, ",\"threads\":[");
     for (size_t i = 0; i < told->n_threads; i++) {
         json_thread(crashes, crash, i, out);

@@ -4,6 +4,7 @@
  */
 #include "tools/formats/folded.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/native_name.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,22 +80,23 @@ bool et_folded_kind(const char *name, size_t *service_size, const char *units, b
 struct folded_reader {
     struct et_profile *profile;
     const struct et_folded *what;
-    struct et_map frames;  /* name -> frame */
-    struct et_map nodes;   /* parent << 32 | frame -> node */
-    struct et_map entries; /* node -> entry + 1 */
-    uint32_t deep;         /* frame for cut stacks; 0: not made yet */
+    struct et_strings sent; /* names as they came */
+    struct et_map frames;   /* number in `sent` -> frame */
+    struct et_map nodes;    /* parent << 32 | frame -> node */
+    struct et_map entries;  /* node -> entry + 1 */
+    uint32_t deep;          /* frame for cut stacks; 0: not made yet */
     bool lines;
 };
 
-static uint32_t find_frame(struct folded_reader *f, const char *name, size_t size)
+static uint32_t find_frame(struct folded_reader *f, const char *text, size_t size)
 {
-    char *clean = et_clean(name, size);
-    uint32_t text = et_intern(&f->profile->strings, clean);
-    uint64_t *known = et_map_at(&f->frames, text);
+    char *sent = et_clean(text, size);
+    uint64_t *known = et_map_at(&f->frames, et_intern(&f->sent, sent));
     if (!*known) {
-        *known = et_profile_frame(f->profile, (struct et_frame){.name = text});
+        *known =
+            et_profile_frame(f->profile, (struct et_frame){.name = et_sent_name(&f->profile->strings, sent, "", "")});
     }
-    free(clean);
+    free(sent);
     return (uint32_t)*known;
 }
 
@@ -136,21 +138,38 @@ static uint32_t add_frames(struct folded_reader *f, const char *stack, size_t si
     return node;
 }
 
-/* Parses the number at the end of the line. *size becomes the size of the text before it. */
-static bool number_at_end(const char *line, size_t *size, uint64_t *number)
+static size_t digits_before(const char *line, size_t size)
 {
     size_t digits = 0;
-    while (digits < *size && line[*size - digits - 1] >= '0' && line[*size - digits - 1] <= '9') {
+    while (digits < size && line[size - digits - 1] >= '0' && line[size - digits - 1] <= '9') {
         digits++;
     }
-    if (digits == 0 || digits > 18 || digits + 1 >= *size || line[*size - digits - 1] != ' ') {
+    return digits;
+}
+
+/* Parses the number at the end of the line; *part: behind its decimal point. *size becomes the size of the text before
+ * it. */
+static bool number_at_end(const char *line, size_t *size, uint64_t *number, double *part)
+{
+    size_t end = *size, digits = digits_before(line, end);
+    double place = 1;
+    *part = 0;
+    if (digits < end && line[end - digits - 1] == '.') {
+        for (const char *at = line + end - digits; at < line + end; at++) {
+            place /= 10;
+            *part += place * (*at - '0');
+        }
+        end -= digits + 1;
+        digits = digits_before(line, end);
+    }
+    if (digits == 0 || digits > 18 || digits + 1 >= end || line[end - digits - 1] != ' ') {
         return false;
     }
     *number = 0;
-    for (const char *at = line + *size - digits; at < line + *size; at++) {
+    for (const char *at = line + end - digits; at < line + end; at++) {
         *number = *number * 10 + (uint64_t)(*at - '0');
     }
-    *size -= digits + 1;
+    *size = end - digits - 1;
     return true;
 }
 
@@ -172,25 +191,32 @@ static void add_values(struct folded_reader *f, uint32_t node, uint64_t value, u
 /* Returns NULL or a description of the error. */
 static const char *read_line(struct folded_reader *f, const char *line, size_t size)
 {
-    uint64_t number = 1, value;
+    uint64_t number = 1;
+    double part = 0;
     while (size && (line[size - 1] == '\r' || line[size - 1] == ' ')) {
         size--;
     }
-    if (size && !f->lines && !number_at_end(line, &size, &number)) {
+    if (size && !f->lines && !number_at_end(line, &size, &number, &part)) {
         return "expected a;b;c 42";
     }
-    if (size == 0 || number == 0) {
-        return NULL;
-    }
-    bool scaled = f->what->count && f->what->period;
-    if (scaled && number > INT64_MAX / f->what->period) {
+    uint64_t period = f->what->count ? f->what->period : 1, count = f->what->count ? number + (part >= 0.5) : 0;
+    if (number > INT64_MAX / (period ? period : 1)) {
         return "the number is too large";
     }
-    value = scaled ? number * f->what->period : f->what->count ? 0 : number;
-    add_values(f, add_frames(f, line, size), value, f->what->count ? number : 0);
-    return f->profile->values > INT64_MAX || f->profile->counts > INT64_MAX ? "the sum is too large"
-           : f->profile->node_count > NODES_MAX                             ? "more than a million calls"
-                                                                            : NULL;
+    uint64_t value = number * period + (uint64_t)(part * (double)period + 0.5);
+    if (size == 0 || (value == 0 && count == 0)) {
+        return NULL;
+    }
+    add_values(f, add_frames(f, line, size), value, count);
+    return NULL;
+}
+
+/* Returns NULL, or why the whole text is refused. */
+static const char *beyond_limits(const struct et_profile *p)
+{
+    return p->values > INT64_MAX || p->counts > INT64_MAX ? "the sum is too large"
+           : p->node_count > NODES_MAX                    ? "more than a million calls"
+                                                          : NULL;
 }
 
 static void set_header(struct et_profile *profile, const struct et_folded *what)
@@ -207,22 +233,33 @@ struct et_profile *et_folded_parse(const char *text, size_t size, bool lines, co
                                    struct et_buf *why)
 {
     struct folded_reader f = {.profile = et_profile_new(), .what = what, .lines = lines};
-    const char *wrong = NULL;
-    size_t number = 0;
-    for (size_t at = 0; at < size && !wrong; number++) {
+    const char *wrong = NULL, *beyond = NULL;
+    size_t number = 0, wrong_at = 0, bad = 0;
+    for (size_t at = 0; at < size && !beyond;) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t length = end ? (size_t)(end - text) - at : size - at;
-        wrong = read_line(&f, text + at, length);
+        const char *error = read_line(&f, text + at, length);
+        beyond = beyond_limits(f.profile);
+        number++;
+        bad += error != NULL;
+        wrong_at = beyond || (error && !wrong) ? number : wrong_at;
+        wrong = beyond ? beyond : wrong ? wrong : error;
         at += length + 1;
     }
+    et_strings_free(&f.sent);
     et_map_free(&f.frames);
     et_map_free(&f.nodes);
     et_map_free(&f.entries);
     set_header(f.profile, what);
     if (wrong) {
-        et_buf_printf(why, "folded text, line %zu: %s", number, wrong);
+        et_buf_printf(why, "folded text, line %zu: %s", wrong_at, wrong);
+    }
+    if (beyond || bad * 2 >= number + !number) {
         et_profile_free(f.profile);
         return NULL;
+    }
+    if (bad) {
+        et_buf_printf(why, "; %zu of %zu lines are left out", bad, number);
     }
     return f.profile;
 }

@@ -23,7 +23,8 @@ struct et_folded {
 bool et_folded_kind(const char *name, size_t *service_size, const char *units, bool average, uint64_t rate,
                     struct et_folded *out);
 
-/* lines: no numbers, each line counts 1. NULL: malformed, *why says where. */
+/* lines: no numbers, each line counts 1. Numbers may have decimals. Malformed lines are left out, and *why says how
+ * many and where the first is. NULL: half of the lines are malformed, or the sums are beyond limits. */
 struct et_profile *et_folded_parse(const char *text, size_t size, bool lines, const struct et_folded *what,
                                    struct et_buf *why);
 

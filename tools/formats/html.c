@@ -27,11 +27,7 @@ void et_flame_html(const struct et_profile *profile, struct et_buf *out)
     add_asset(out, "/style.css");
     et_buf_text(out, BODY);
     et_json_profile(out, profile, 2000);
-    et_buf_text(out, "</script>\n<script>\n");
-    add_asset(out, "/d3.js");
-    et_buf_text(out, "\n</script>\n<script>\n");
-    add_asset(out, "/d3-flamegraph.js");
-    et_buf_text(out, "\n</script>\n<script type=\"module\">\n");
+    et_buf_text(out, "</script>\n<script type=\"module\">\n");
     add_asset(out, "viewer-alone.js");
     et_buf_text(out, "</script>\n</body>\n</html>\n");
 }

@@ -102,6 +102,10 @@ bool et_incident_add(struct et_incident *incident, et_message *message, int64_t 
     } else {
         incident->head = message;
         incident->received_ns = received_ns;
+        uint64_t began = message->origin ? message->origin->process_start_ns : 0,
+                 offset = message->unix_minus_uptime_ns;
+        bool known = began && offset && began < (uint64_t)received_ns && offset < (uint64_t)received_ns - began;
+        incident->profile->start_ns = known ? (int64_t)(offset + began) : received_ns;
     }
     return true;
 }

@@ -3,9 +3,10 @@
 #include "tools/lib/kinds.h"
 #include "tools/lib/json_write.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 10 };
+enum { LINES = 10, UNNAMED = 20 };
 
 static const char *module_name(const struct et_profile *profile, uint32_t module)
 {
@@ -105,6 +106,45 @@ static void put_field(struct et_buf *out, const char *name, const char *text)
     et_buf_char(out, ',');
 }
 
+struct unnamed {
+    uint64_t self;
+    uint32_t module;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct unnamed *left = a, *right = b;
+    return (left->self < right->self) - (left->self > right->self);
+}
+
+/* Modules with code that has no name, and the value of that code alone. */
+static void put_unnamed(struct et_buf *out, const struct et_profile *p)
+{
+    struct unnamed *sums = et_alloc(p->module_count + 1, sizeof *sums);
+    for (size_t i = 1; i < p->node_count; i++) {
+        const struct et_frame *frame = &p->frames[p->nodes[i].frame];
+        if (frame->module && frame->unnamed) {
+            sums[frame->module - 1].module = frame->module;
+            sums[frame->module - 1].self += p->nodes[i].self;
+        }
+    }
+    qsort(sums, p->module_count, sizeof *sums, largest_first);
+    et_buf_text(out, "\"unnamed\":[");
+    const char *comma = "";
+    for (size_t i = 0; i < p->module_count && i < UNNAMED; i++) {
+        if (sums[i].module) {
+            et_buf_printf(out, "%s{\"module\":", comma);
+            et_json_string(out, module_name(p, sums[i].module));
+            et_buf_text(out, ",\"build_id\":");
+            et_json_string(out, et_text(&p->strings, p->modules[sums[i].module - 1].build_id));
+            et_buf_printf(out, ",\"self\":%llu}", (unsigned long long)sums[i].self);
+            comma = ",";
+        }
+    }
+    et_buf_text(out, "],");
+    free(sums);
+}
+
 void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows)
 {
     struct et_tree calls;
@@ -117,7 +157,9 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
     const struct et_kind *kind = et_kind_named(et_text(&p->strings, p->kind));
     bool counted = kind && p->measure == ET_MEASURE_COUNT;
     put_field(out, "unit", et_text(&p->strings, p->unit));
-    put_field(out, "title", kind ? kind->title : et_text(&p->strings, p->kind));
+    et_buf_text(out, "\"title\":");
+    et_json_title(out, et_text(&p->strings, p->kind));
+    et_buf_char(out, ',');
     put_field(out, "counts", kind ? kind->counts : "");
     et_buf_printf(out, "\"measure\":\"%s\",\"level\":%s,\"count\":%llu,\"processes\":%llu,",
                   counted ? "count" : "value", kind && kind->level ? "true" : "false", (unsigned long long)p->counts,
@@ -127,11 +169,15 @@ void et_json_profile(struct et_buf *out, const struct et_profile *p, size_t rows
     et_json_seconds(out, p->start_ns);
     et_buf_text(out, ",\"to\":");
     et_json_seconds(out, p->end_ns);
+    et_buf_text(out, ",\"covered\":");
+    et_json_seconds(out, p->covered_ns);
     et_buf_printf(out, ",\"total\":%llu,\"samples\":%llu,\"period\":%llu,\"profiles\":%llu,\"pruned\":%llu,",
                   (unsigned long long)p->total, (unsigned long long)p->samples, (unsigned long long)p->period,
                   (unsigned long long)p->profiles, (unsigned long long)calls.pruned);
-    et_buf_printf(out, "\"functions\":%llu,\"names_pending\":%llu,\n\"tree\":", (unsigned long long)table.count,
-                  (unsigned long long)p->names_pending);
+    put_unnamed(out, p);
+    et_buf_printf(out, "\"functions\":%llu,\"names_pending\":%llu,\"damaged_profiles\":%llu,\n\"tree\":",
+                  (unsigned long long)table.count, (unsigned long long)p->names_pending,
+                  (unsigned long long)p->damaged);
     et_json_tree(out, p, &calls);
     et_buf_text(out, ",\n\"top\":");
     et_json_table(out, p, &table, rows);

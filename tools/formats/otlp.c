@@ -234,8 +234,11 @@ static bool add_profile(struct et_otlp *o, const struct et_otlp_range *range, co
     const struct et_profile *p = o->profile;
     struct et_buf profile = {0};
     size_t samples = 0;
+    uint64_t left = INT64_MAX; /* a reader's sum has 63 bits */
     for (size_t i = range->first; i < range->first + range->entries; i++) {
         uint64_t value = type->count ? p->entries[i].count : p->entries[i].value;
+        value = value < left ? value : left;
+        left -= value;
         if (value) {
             encode_sample(o, &p->entries[i], value, &profile);
             samples++;

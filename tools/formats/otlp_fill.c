@@ -1,9 +1,9 @@
 /* See otlp_group.h: makes the profiles of a group. */
 #include "tools/formats/otlp_group.h"
 #include "tools/lib/labels.h"
+#include "tools/lib/native_name.h"
 #include "tools/profile/node_finder.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,9 @@ static uint32_t make_frame(struct otlp_filler *f, const Otlp__Location *location
     struct et_frame frame = {.module = module_of(f, location->mapping_index), .address = location->address};
     if (line) {
         const Otlp__Function *function = f->source->d->function_table[line->function_index];
-        frame.name = intern_clean(f, function->name_strindex);
+        frame.name = et_sent_name(&f->profile->strings, et_otlp_text(f->source, function->name_strindex),
+                                  et_otlp_text(f->source, function->system_name_strindex),
+                                  et_otlp_text(f->source, function->filename_strindex));
         frame.file = intern_clean(f, function->filename_strindex);
         frame.line = line->line > 0 && line->line < UINT32_MAX ? (uint32_t)line->line : 0;
         frame.address = 0;
@@ -149,8 +151,11 @@ static bool fill_row(struct otlp_filler *f, const struct et_pprof_kind *kind, si
     return f->profile->values <= INT64_MAX && f->profile->counts <= INT64_MAX;
 }
 
-/* The profile of one kind; NULL: its values are too large. header: the group's types and times. */
-static struct et_profile *make_profile(const struct et_otlp_source *source, const struct et_otlp_group *g,
+#define BAD_ROWS "OTLP profiles: samples with too many frames or labels are left out"
+
+/* The profile of one kind; NULL: its values are too large, or nothing is left of it. header: the group's types and
+ * times. */
+static struct et_profile *make_profile(struct et_otlp_source *source, const struct et_otlp_group *g,
                                        const et_pprof *header, const struct et_pprof_kind *kind)
 {
     struct et_profile *profile = et_pprof_begin(header, kind);
@@ -160,15 +165,20 @@ static struct et_profile *make_profile(const struct et_otlp_source *source, cons
                             .frames = et_alloc(g->places + 1, sizeof *f.frames),
                             .nodes = {.profile = profile}};
     int samples = et_pprof_samples_type(header, kind);
+    size_t broken = 0;
     bool ok = true;
     for (size_t row = 0; row + 1 < g->keys.count && ok; row++) {
-        profile->samples += value_at(g, samples, row);
-        ok = fill_row(&f, kind, row);
+        broken += g->rows[row].broken;
+        profile->samples += g->rows[row].broken ? 0 : value_at(g, samples, row);
+        ok = g->rows[row].broken || (profile->samples <= INT64_MAX && fill_row(&f, kind, row));
     }
     free(f.frames);
     et_map_free(&f.modules);
     et_node_finder_free(&f.nodes);
-    if (!ok) {
+    if (source->why->size == 0) {
+        et_buf_text(source->why, !ok ? ET_PPROF_TOO_LARGE : broken ? BAD_ROWS : "");
+    }
+    if (!ok || (broken && !profile->entry_count)) {
         et_profile_free(profile);
         return NULL;
     }
@@ -189,14 +199,17 @@ static int64_t put_text(struct otlp_header *header, const char *text)
     return (int64_t)header->pprof.n_string_table++;
 }
 
-static void begin_header(const struct et_otlp_group *g, struct otlp_header *header)
+static void begin_header(const struct et_otlp_source *source, const struct et_otlp_group *g, struct otlp_header *header)
 {
+    uint64_t factor;
+    (void)et_otlp_period_unit(source, g->first, &factor);
+    bool fits = g->first->period >= 0 && (uint64_t)g->first->period <= INT64_MAX / factor;
     *header = (struct otlp_header){.pprof = {.n_sample_type = g->type_count,
                                              .sample_type = header->type_at,
                                              .string_table = header->texts,
                                              .time_nanos = (int64_t)g->first->time_unix_nano,
                                              .duration_nanos = (int64_t)g->first->duration_nano,
-                                             .period = g->first->period}};
+                                             .period = fits ? g->first->period * (int64_t)factor : 0}};
     put_text(header, "");
     for (size_t i = 0; i < g->type_count; i++) {
         header->types[i].type = put_text(header, g->types[i].type);
@@ -210,24 +223,19 @@ static void begin_header(const struct et_otlp_group *g, struct otlp_header *head
     }
 }
 
-int et_otlp_finish_group(struct et_otlp_source *source, const struct et_otlp_group *g, const char *tags,
-                         et_otlp_take *take, void *context)
+void et_otlp_finish_group(struct et_otlp_source *source, const struct et_otlp_group *g, const char *tags,
+                          et_otlp_take *take, void *context)
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     struct otlp_header header;
-    if (g->broken) {
-        et_buf_text(source->why, ET_PPROF_BAD_SAMPLE);
-        return -EINVAL;
-    }
-    begin_header(g, &header);
+    begin_header(source, g, &header);
     size_t count = et_pprof_sent_kinds(&header.pprof, g->types[0].family, kinds);
     for (size_t i = 0; i < count; i++) {
         struct et_profile *profile = make_profile(source, g, &header.pprof, &kinds[i]);
-        if (!profile) {
-            et_buf_text(source->why, ET_PPROF_TOO_LARGE);
-            return -EINVAL;
+        if (profile) {
+            take(context, g->service, tags, profile);
+        } else {
+            source->refused++;
         }
-        take(context, g->service, tags, profile);
     }
-    return 0;
 }

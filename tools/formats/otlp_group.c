@@ -172,14 +172,14 @@ size_t et_otlp_add_row(struct et_otlp_source *source, struct et_otlp_group *g, c
     key_size = key.size;
     et_buf_free(&key);
     if (number >= before) {
-        const struct et_otlp_row row = {profile, sample};
+        struct et_otlp_row row = {profile, sample, false};
         struct label_size labels = {0};
-        g->rows = et_reserve(g->rows, &g->row_capacity, number, sizeof *g->rows);
-        g->rows[number - 1] = row;
         et_otlp_for_labels(source, &row, add_size, &labels);
         et_otlp_use(source, key_size + LABEL * labels.count + labels.bytes);
-        g->broken |= labels.count > ET_PPROF_LABELS || labels.bytes > ET_PPROF_LABEL_BYTES ||
+        row.broken = labels.count > ET_PPROF_LABELS || labels.bytes > ET_PPROF_LABEL_BYTES ||
                      et_otlp_stack(source, sample)->n_location_indices > ET_PPROF_FRAMES;
+        g->rows = et_reserve(g->rows, &g->row_capacity, number, sizeof *g->rows);
+        g->rows[number - 1] = row;
         add_locations(source, g, et_otlp_stack(source, sample));
     }
     return number - 1;

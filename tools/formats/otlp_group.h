@@ -7,8 +7,9 @@
 
 struct et_otlp_source {
     const Otlp__ProfilesDictionary *d;
-    size_t left; /* bytes of the limit */
-    struct et_buf *why;
+    size_t left;        /* bytes of the limit */
+    struct et_buf *why; /* what was left out; the first reason */
+    size_t refused;     /* profiles that were left out */
 };
 
 /* Sample and period type in pprof's names. */
@@ -21,6 +22,7 @@ struct et_otlp_types {
 struct et_otlp_row {
     const Otlp__Profile *profile;
     const Otlp__Sample *sample;
+    bool broken; /* too many frames or labels */
 };
 
 struct et_otlp_group {
@@ -35,7 +37,6 @@ struct et_otlp_group {
     struct et_map locations;           /* index in the dictionary -> first of its places for frames + 1 */
     struct et_map mappings, functions; /* index in the dictionary -> 1: counted against the limit */
     size_t places;                     /* for frames: one a line, or one a location without lines */
-    bool broken;                       /* a row has too many frames or labels */
 };
 
 /* Counts size bytes against the limit. */
@@ -62,6 +63,14 @@ static inline bool et_otlp_is_mapping(const struct et_otlp_source *source, int32
     return m && (index || m->filename_strindex || m->memory_limit || m->n_attribute_indices);
 }
 
+/* The unit of the period, in our units (kinds.h); *factor: the size of the sender's unit in it. */
+static inline const char *et_otlp_period_unit(const struct et_otlp_source *source, const Otlp__Profile *profile,
+                                              uint64_t *factor)
+{
+    const Otlp__ValueType *type = profile->period_type;
+    return et_unit_base(type ? et_otlp_text(source, type->unit_strindex) : "", factor);
+}
+
 /* The key of an attribute; "": none. */
 const char *et_otlp_key(const struct et_otlp_source *source, int32_t index);
 
@@ -80,10 +89,9 @@ void et_otlp_for_labels(const struct et_otlp_source *source, const struct et_otl
 size_t et_otlp_add_row(struct et_otlp_source *source, struct et_otlp_group *group, const Otlp__Profile *profile,
                        const Otlp__Sample *sample);
 
-/* Calls take() for a profile of each kind. Returns 0; -EINVAL: values that are too large, or the group is
- * broken; *why says so. */
-int et_otlp_finish_group(struct et_otlp_source *source, const struct et_otlp_group *group, const char *tags,
-                         et_otlp_take *take, void *context);
+/* Calls take() for a profile of each kind. Broken rows, and kinds whose values are too large, are left out. */
+void et_otlp_finish_group(struct et_otlp_source *source, const struct et_otlp_group *group, const char *tags,
+                          et_otlp_take *take, void *context);
 void et_otlp_free_group(struct et_otlp_group *group);
 
 #endif

@@ -28,28 +28,34 @@ struct otlp_converter {
     size_t group_count;
 };
 
-/* Timestamps without values are events of 1. False: too large. */
-static bool sum_values(const Otlp__Sample *sample, uint64_t *sum)
+/* The sum, at most TOO_LARGE, which no profile can have. */
+static const uint64_t TOO_LARGE = UINT64_MAX / 2 + 1;
+
+static uint64_t add_value(uint64_t sum, uint64_t value)
 {
-    bool ok = true;
-    *sum = sample->n_values ? 0 : sample->n_timestamps_unix_nano;
-    for (size_t i = 0; i < sample->n_values && ok; i++) {
-        *sum += (uint64_t)sample->values[i];
-        ok = *sum <= INT64_MAX;
-    }
-    return ok;
+    return sum <= INT64_MAX && value <= INT64_MAX - sum ? sum + value : TOO_LARGE;
 }
 
-/* Hands the profiles of every group over, unless there was an error. Returns 0 or the error. */
-static int finish_groups(struct otlp_converter *c, int err)
+/* Timestamps without values are events of 1. */
+static uint64_t sum_values(const Otlp__Sample *sample)
+{
+    uint64_t sum = sample->n_values ? 0 : sample->n_timestamps_unix_nano;
+    for (size_t i = 0; i < sample->n_values; i++) {
+        sum = add_value(sum, (uint64_t)sample->values[i]);
+    }
+    return sum;
+}
+
+/* Hands the profiles of every group over, unless there was an error. */
+static void finish_groups(struct otlp_converter *c, int err)
 {
     for (size_t i = 0; i < c->group_count; i++) {
-        struct et_otlp_group *g = &c->groups[i];
-        err = err ? err : et_otlp_finish_group(&c->source, g, c->tags, c->take, c->context);
-        et_otlp_free_group(g);
+        if (!err) {
+            et_otlp_finish_group(&c->source, &c->groups[i], c->tags, c->take, c->context);
+        }
+        et_otlp_free_group(&c->groups[i]);
     }
     c->group_count = 0;
-    return err;
 }
 
 /* Sample and period type in pprof's names. Pyroscope names types by the period type, and OTLP's senders choose that for
@@ -60,7 +66,7 @@ static struct et_otlp_types name_types(const struct otlp_converter *c, const Otl
     struct et_otlp_types types = {.type = et_otlp_text(&c->source, sample->type_strindex),
                                   .unit = et_otlp_text(&c->source, sample->unit_strindex),
                                   .period = period ? et_otlp_text(&c->source, period->type_strindex) : "",
-                                  .period_unit = period ? et_otlp_text(&c->source, period->unit_strindex) : ""};
+                                  .period_unit = et_otlp_period_unit(&c->source, profile, &(uint64_t){0})};
     bool is_count, samples = strcmp(types.type, "samples") == 0;
     bool cpu = strcmp(types.period, "cpu") == 0 && strcmp(types.period_unit, "nanoseconds") == 0;
     const struct et_kind *kind = et_kind_of_pprof(types.period, types.type, types.unit, &is_count);
@@ -134,14 +140,10 @@ static const char *service_of(struct otlp_converter *c, const Otlp__Sample *samp
 static int convert_sample(struct otlp_converter *c, const Otlp__Profile *profile, const Otlp__Sample *sample,
                           struct otlp_target target)
 {
-    uint64_t sum;
     size_t row = et_otlp_add_row(&c->source, target.group, profile, sample);
     uint64_t **values = &target.group->values[target.column];
     *values = et_reserve(*values, &target.group->capacity[target.column], row + 1, sizeof **values);
-    if (!sum_values(sample, &sum) || ((*values)[row] += sum) > INT64_MAX) {
-        et_buf_text(c->source.why, "OTLP profiles: values are too large");
-        return -EINVAL;
-    }
+    (*values)[row] = add_value((*values)[row], sum_values(sample));
     return c->source.left ? 0 : -EFBIG;
 }
 
@@ -159,7 +161,7 @@ static int convert_profile(struct otlp_converter *c, const Otlp__Profile *profil
         uint32_t number = et_intern(&services, service);
         uint64_t *known = et_map_at(&targets, number);
         if (!*known && c->group_count == GROUPS) {
-            err = finish_groups(c, 0);
+            finish_groups(c, 0);
             et_map_free(&targets);
             known = et_map_at(&targets, number);
         }
@@ -235,12 +237,23 @@ static int convert_scope(struct otlp_converter *c, const Otlp__Resource *resourc
     for (size_t i = 0; i < scope->n_profiles && !err; i++) {
         err = convert_profile(c, scope->profiles[i]);
     }
-    err = finish_groups(c, err);
+    finish_groups(c, err);
     free(c->tags);
     return err;
 }
 
-int et_otlp_convert(const et_otlp_request *request, size_t limit, et_otlp_take *take, void *context, struct et_buf *why)
+/* The attributes of a resource without profiles may break rules. */
+static bool has_profiles(const Otlp__ResourceProfiles *resource)
+{
+    bool some = false;
+    for (size_t i = 0; i < resource->n_scope_profiles && !some; i++) {
+        some = resource->scope_profiles[i]->n_profiles > 0;
+    }
+    return some;
+}
+
+int et_otlp_convert(const et_otlp_request *request, size_t limit, et_otlp_take *take, void *context, struct et_buf *why,
+                    size_t *refused)
 {
     struct otlp_converter *c = et_alloc(1, sizeof *c);
     int err = 0;
@@ -249,14 +262,20 @@ int et_otlp_convert(const et_otlp_request *request, size_t limit, et_otlp_take *
     for (size_t i = 0; i < request->n_resource_profiles && !err; i++) {
         const Otlp__ResourceProfiles *from = request->resource_profiles[i];
         struct et_buf service = {0};
+        if (!has_profiles(from)) {
+            continue;
+        }
         add_service(c, from->resource, &service);
         c->service = service.data;
         for (size_t k = 0; k < from->n_scope_profiles && !err; k++) {
-            err = convert_scope(c, from->resource, from->scope_profiles[k]);
+            const Otlp__ScopeProfiles *scope = from->scope_profiles[k];
+            err = scope->n_profiles ? convert_scope(c, from->resource, scope) : 0;
         }
         et_buf_free(&service);
     }
+    *refused += c->source.refused;
     if (err == -EFBIG) {
+        why->size = 0;
         et_buf_printf(why, "larger than %zu bytes as pprof", limit);
     }
     free(c);

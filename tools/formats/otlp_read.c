@@ -3,12 +3,14 @@
  * here.
  */
 #include "tools/formats/otlp_read.h"
+#include "tools/formats/otlp_layout.h"
 #include "tools/lib/time_text.h"
 #include "tools/formats/protobuf_budget.h"
 #include "tools/formats/protojson.h"
 #include "tools/lib/json_read.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const size_t DECODE_BUDGET = (size_t)256 << 20;
@@ -23,9 +25,21 @@ void et_otlp_free(et_otlp_request *request)
 
 /* ---- rules ---- */
 
+/* Tables whose elements may break a rule. */
+enum { MAPPINGS, LOCATIONS, FUNCTIONS, LINKS, ATTRIBUTES, STACKS, TABLES, STRINGS = TABLES };
+
+struct otlp_table {
+    const char *name;
+    size_t count;
+    bool *bad; /* elements that break a rule, or refer to such an element; NULL: none do */
+};
+
 struct otlp_check {
     const Otlp__ProfilesDictionary *d;
-    struct et_buf *why;
+    struct et_buf *why; /* the first rule that is broken */
+    struct otlp_table tables[TABLES + 1];
+    bool below_zero;                   /* a sample of the profile has such a value */
+    size_t profiles, samples, refused; /* of the request; samples, profiles that are left out */
 };
 
 /* Where a value is: "location_table[3]". */
@@ -36,31 +50,47 @@ struct otlp_place {
 
 static bool refuse(struct otlp_check *c, struct otlp_place place, const char *rule)
 {
-    et_buf_printf(c->why, "%s[%zu]: %s", place.table, place.at, rule);
+    if (!c->why->size) {
+        et_buf_printf(c->why, "%s[%zu]: %s", place.table, place.at, rule);
+    }
     return false;
 }
 
-static bool index_in(struct otlp_check *c, struct otlp_place place, const char *field, int64_t index, const char *table,
-                     size_t count)
+static void name_tables(struct otlp_check *c)
 {
-    if (index >= 0 && ((uint64_t)index < count || index == 0)) {
-        return true;
+    const Otlp__ProfilesDictionary *d = c->d;
+    c->tables[MAPPINGS] = (struct otlp_table){"mapping_table", d->n_mapping_table, NULL};
+    c->tables[LOCATIONS] = (struct otlp_table){"location_table", d->n_location_table, NULL};
+    c->tables[FUNCTIONS] = (struct otlp_table){"function_table", d->n_function_table, NULL};
+    c->tables[LINKS] = (struct otlp_table){"link_table", d->n_link_table, NULL};
+    c->tables[ATTRIBUTES] = (struct otlp_table){"attribute_table", d->n_attribute_table, NULL};
+    c->tables[STACKS] = (struct otlp_table){"stack_table", d->n_stack_table, NULL};
+    c->tables[STRINGS] = (struct otlp_table){"string_table", d->n_string_table, NULL};
+}
+
+static bool index_in(struct otlp_check *c, struct otlp_place place, const char *field, int64_t index, int number)
+{
+    const struct otlp_table *table = &c->tables[number];
+    if (index >= 0 && (uint64_t)index < table->count) {
+        return !table->bad || !table->bad[index];
     }
-    et_buf_printf(c->why, "%s[%zu]: %s %lld is not in %s, which has %zu elements", place.table, place.at, field,
-                  (long long)index, table, count);
-    return false;
+    if (index != 0 && !c->why->size) {
+        et_buf_printf(c->why, "%s[%zu]: %s %lld is not in %s, which has %zu elements", place.table, place.at, field,
+                      (long long)index, table->name, table->count);
+    }
+    return index == 0;
 }
 
 static bool text_in(struct otlp_check *c, struct otlp_place place, const char *field, int32_t index)
 {
-    return index_in(c, place, field, index, "string_table", c->d->n_string_table);
+    return index_in(c, place, field, index, STRINGS);
 }
 
 static bool attributes_in(struct otlp_check *c, struct otlp_place place, const int32_t *indices, size_t count)
 {
     bool ok = true;
     for (size_t i = 0; i < count && ok; i++) {
-        ok = index_in(c, place, "attribute_indices", indices[i], "attribute_table", c->d->n_attribute_table);
+        ok = index_in(c, place, "attribute_indices", indices[i], ATTRIBUTES);
     }
     return ok;
 }
@@ -101,11 +131,11 @@ static bool check_mapping(struct otlp_check *c, struct otlp_place place, const O
 
 static bool check_location(struct otlp_check *c, struct otlp_place place, const Otlp__Location *l)
 {
-    bool ok = index_in(c, place, "mapping_index", l->mapping_index, "mapping_table", c->d->n_mapping_table) &&
+    bool ok = index_in(c, place, "mapping_index", l->mapping_index, MAPPINGS) &&
               attributes_in(c, place, l->attribute_indices, l->n_attribute_indices);
     for (size_t i = 0; i < l->n_lines && ok; i++) {
         const Otlp__Line *line = l->lines[i];
-        ok = index_in(c, place, "function_index", line->function_index, "function_table", c->d->n_function_table) &&
+        ok = index_in(c, place, "function_index", line->function_index, FUNCTIONS) &&
              ((line->line >= 0 && line->column >= 0) || refuse(c, place, "line and column must not be negative"));
     }
     return ok;
@@ -140,41 +170,47 @@ static bool check_stack(struct otlp_check *c, struct otlp_place place, const Otl
     bool ok = stack->n_location_indices == 0 || locations ||
               refuse(c, place, "location_indices need a location_table, which is empty");
     for (size_t i = 0; i < stack->n_location_indices && ok; i++) {
-        ok = index_in(c, place, "location_indices", stack->location_indices[i], "location_table", locations);
+        ok = index_in(c, place, "location_indices", stack->location_indices[i], LOCATIONS);
     }
     return ok;
 }
 
-static bool check_dictionary(struct otlp_check *c)
+/* Marks the elements that break a rule. */
+static void check_dictionary(struct otlp_check *c)
 {
     const Otlp__ProfilesDictionary *d = c->d;
-    bool ok = check_zeros(c);
-    for (size_t i = 0; i < d->n_mapping_table && ok; i++) {
-        ok = check_mapping(c, (struct otlp_place){"mapping_table", i}, d->mapping_table[i]);
+    for (size_t i = 0; i < TABLES; i++) {
+        c->tables[i].bad = et_alloc(c->tables[i].count, sizeof *c->tables[i].bad);
     }
-    for (size_t i = 0; i < d->n_location_table && ok; i++) {
-        ok = check_location(c, (struct otlp_place){"location_table", i}, d->location_table[i]);
+    for (size_t i = 0; i < d->n_attribute_table; i++) {
+        c->tables[ATTRIBUTES].bad[i] =
+            !check_attribute(c, (struct otlp_place){"attribute_table", i}, d->attribute_table[i]);
     }
-    for (size_t i = 0; i < d->n_function_table && ok; i++) {
-        ok = check_function(c, (struct otlp_place){"function_table", i}, d->function_table[i]);
+    for (size_t i = 0; i < d->n_mapping_table; i++) {
+        c->tables[MAPPINGS].bad[i] = !check_mapping(c, (struct otlp_place){"mapping_table", i}, d->mapping_table[i]);
     }
-    for (size_t i = 0; i < d->n_link_table && ok; i++) {
-        ok = check_link(c, (struct otlp_place){"link_table", i}, d->link_table[i]);
+    for (size_t i = 0; i < d->n_function_table; i++) {
+        c->tables[FUNCTIONS].bad[i] =
+            !check_function(c, (struct otlp_place){"function_table", i}, d->function_table[i]);
     }
-    for (size_t i = 0; i < d->n_attribute_table && ok; i++) {
-        ok = check_attribute(c, (struct otlp_place){"attribute_table", i}, d->attribute_table[i]);
+    for (size_t i = 0; i < d->n_location_table; i++) {
+        c->tables[LOCATIONS].bad[i] =
+            !check_location(c, (struct otlp_place){"location_table", i}, d->location_table[i]);
     }
-    for (size_t i = 0; i < d->n_stack_table && ok; i++) {
-        ok = check_stack(c, (struct otlp_place){"stack_table", i}, d->stack_table[i]);
+    for (size_t i = 0; i < d->n_link_table; i++) {
+        c->tables[LINKS].bad[i] = !check_link(c, (struct otlp_place){"link_table", i}, d->link_table[i]);
     }
-    return ok;
+    for (size_t i = 0; i < d->n_stack_table; i++) {
+        c->tables[STACKS].bad[i] = !check_stack(c, (struct otlp_place){"stack_table", i}, d->stack_table[i]);
+    }
 }
 
 static bool check_values(struct otlp_check *c, struct otlp_place place, const Otlp__Sample *sample)
 {
     for (size_t i = 0; i < sample->n_values; i++) {
         if (sample->values[i] < 0) {
-            return refuse(c, place, "values must not be negative");
+            c->below_zero = true;
+            return refuse(c, place, "values must not be negative, as those of a difference are");
         }
     }
     if (sample->n_timestamps_unix_nano == 0) {
@@ -186,8 +222,8 @@ static bool check_values(struct otlp_check *c, struct otlp_place place, const Ot
 
 static bool check_sample(struct otlp_check *c, struct otlp_place place, const Otlp__Sample *sample)
 {
-    return index_in(c, place, "stack_index", sample->stack_index, "stack_table", c->d->n_stack_table) &&
-           index_in(c, place, "link_index", sample->link_index, "link_table", c->d->n_link_table) &&
+    return index_in(c, place, "stack_index", sample->stack_index, STACKS) &&
+           index_in(c, place, "link_index", sample->link_index, LINKS) &&
            attributes_in(c, place, sample->attribute_indices, sample->n_attribute_indices) &&
            check_values(c, place, sample);
 }
@@ -198,17 +234,33 @@ static bool check_type(struct otlp_check *c, struct otlp_place place, const Otlp
                      text_in(c, place, "unit_strindex", type->unit_strindex));
 }
 
-static bool check_profile(struct otlp_check *c, struct otlp_place place, const Otlp__Profile *profile)
+/* Takes out the samples that break a rule. False: none is left, or the profile is a difference. */
+static bool keep_good_samples(struct otlp_check *c, Otlp__Profile *profile)
+{
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    size_t kept = 0, count = profile->n_samples;
+    for (size_t i = 0; i < count; i++) {
+        if (check_sample(c, (struct otlp_place){"samples", i}, profile->samples[i])) {
+            profile->samples[kept++] = profile->samples[i];
+        } else {
+            otlp__sample__free_unpacked(profile->samples[i], &allocator);
+        }
+    }
+    profile->n_samples = kept;
+    bool good = !c->below_zero && (kept || !count);
+    c->samples += good ? count - kept : 0;
+    return good;
+}
+
+static bool check_profile(struct otlp_check *c, struct otlp_place place, Otlp__Profile *profile)
 {
     bool timed = profile->time_unix_nano <= INT64_MAX / 2 && profile->duration_nano <= INT64_MAX / 4;
     bool ok = (profile->sample_type || refuse(c, place, "sample_type is missing")) &&
               (timed || refuse(c, place, "time_unix_nano or duration_nano is out of range")) &&
               check_type(c, place, profile->sample_type) && check_type(c, place, profile->period_type) &&
               attributes_in(c, place, profile->attribute_indices, profile->n_attribute_indices);
-    for (size_t i = 0; i < profile->n_samples && ok; i++) {
-        ok = check_sample(c, (struct otlp_place){"samples", i}, profile->samples[i]);
-    }
-    return ok;
+    c->below_zero = false;
+    return ok && keep_good_samples(c, profile);
 }
 
 static bool check_pairs(struct otlp_check *c, const char *owner, Otlp__KeyValue *const *pairs, size_t count)
@@ -221,36 +273,60 @@ static bool check_pairs(struct otlp_check *c, const char *owner, Otlp__KeyValue 
     return ok;
 }
 
-static bool check_scope(struct otlp_check *c, const Otlp__ScopeProfiles *scope)
+/* Takes out the profiles that break a rule; all, if the attributes of scope or resource do. */
+static void keep_good_profiles(struct otlp_check *c, bool named, Otlp__ScopeProfiles *scope)
 {
-    bool ok = !scope->scope || check_pairs(c, "scope.attributes", scope->scope->attributes, scope->scope->n_attributes);
-    for (size_t i = 0; i < scope->n_profiles && ok; i++) {
-        ok = check_profile(c, (struct otlp_place){"profiles", i}, scope->profiles[i]);
+    ProtobufCAllocator allocator = et_budget_allocator(NULL);
+    size_t kept = 0, count = scope->n_profiles;
+    bool ok = named && (!scope->scope ||
+                        check_pairs(c, "scope.attributes", scope->scope->attributes, scope->scope->n_attributes));
+    for (size_t i = 0; i < count; i++) {
+        if (ok && check_profile(c, (struct otlp_place){"profiles", i}, scope->profiles[i])) {
+            scope->profiles[kept++] = scope->profiles[i];
+        } else {
+            otlp__profile__free_unpacked(scope->profiles[i], &allocator);
+        }
     }
-    return ok;
+    scope->n_profiles = kept;
+    c->profiles += count;
+    c->refused += count - kept;
 }
 
-static bool check_resource(struct otlp_check *c, const Otlp__ResourceProfiles *from)
+static void check_resource(struct otlp_check *c, const Otlp__ResourceProfiles *from)
 {
     bool ok = !from->resource ||
               check_pairs(c, "resource.attributes", from->resource->attributes, from->resource->n_attributes);
-    for (size_t i = 0; i < from->n_scope_profiles && ok; i++) {
-        ok = check_scope(c, from->scope_profiles[i]);
+    for (size_t i = 0; i < from->n_scope_profiles; i++) {
+        keep_good_profiles(c, ok, from->scope_profiles[i]);
     }
-    return ok;
 }
 
-static bool check_request(const et_otlp_request *request, struct et_buf *why)
+/* Takes out what breaks a rule. False: nothing is left. */
+static bool check_request(const et_otlp_request *request, struct et_buf *why, size_t *refused)
 {
     struct otlp_check c = {.d = request->dictionary, .why = why};
     if (!request->dictionary || request->n_resource_profiles == 0) {
-        et_buf_text(why, !request->dictionary ? "dictionary is missing" : "resource_profiles is empty");
+        et_buf_text(why, !request->dictionary
+                             ? "dictionary is missing, as before opentelemetry-proto 1.7; 1.8 and later are read"
+                             : "resource_profiles is empty");
         return false;
     }
-    bool ok = check_dictionary(&c);
-    for (size_t i = 0; i < request->n_resource_profiles && ok; i++) {
-        ok = check_resource(&c, request->resource_profiles[i]);
+    name_tables(&c);
+    if (!check_zeros(&c)) {
+        return false;
     }
+    check_dictionary(&c);
+    for (size_t i = 0; i < request->n_resource_profiles; i++) {
+        check_resource(&c, request->resource_profiles[i]);
+    }
+    for (size_t i = 0; i < TABLES; i++) {
+        free(c.tables[i].bad);
+    }
+    bool ok = c.refused < c.profiles || !c.profiles;
+    if (ok && (c.refused || c.samples)) {
+        et_buf_printf(why, "; %zu profiles and %zu samples of others are left out", c.refused, c.samples);
+    }
+    *refused = c.refused;
     return ok;
 }
 
@@ -293,30 +369,39 @@ static void settle_request(const et_otlp_request *request)
 
 /* ---- decoding ---- */
 
-static et_otlp_request *checked(et_otlp_request *request, struct et_buf *why)
+static et_otlp_request *checked(et_otlp_request *request, struct et_buf *why, size_t *refused)
 {
     struct et_buf rule = {0};
-    if (!check_request(request, &rule)) {
+    bool ok = check_request(request, &rule, refused);
+    if (rule.size) {
         et_buf_printf(why, "OTLP profiles: %s", rule.data);
-        et_otlp_free(request);
-        request = NULL;
-    } else {
+    }
+    if (ok) {
         settle_request(request);
+    } else {
+        et_otlp_free(request);
     }
     et_buf_free(&rule);
-    return request;
+    return ok ? request : NULL;
 }
 
-et_otlp_request *et_otlp_decode(const void *bytes, size_t size, struct et_buf *why)
+et_otlp_request *et_otlp_decode(const void *bytes, size_t size, struct et_buf *why, size_t *refused)
 {
     size_t left = DECODE_BUDGET;
     ProtobufCAllocator allocator = et_budget_allocator(&left);
-    et_otlp_request *request = otlp__export_profiles_service_request__unpack(&allocator, size, bytes);
+    struct et_buf renumbered = {0};
+    *refused = 0;
+    if (!et_otlp_renumber(bytes, size, &renumbered, why)) {
+        return NULL;
+    }
+    const uint8_t *today = renumbered.size ? (const uint8_t *)renumbered.data : bytes;
+    et_otlp_request *request = otlp__export_profiles_service_request__unpack(&allocator, size, today);
+    et_buf_free(&renumbered);
     if (!request) {
         et_buf_text(why, "not an ExportProfilesServiceRequest");
         return NULL;
     }
-    return checked(request, why);
+    return checked(request, why, refused);
 }
 
 static int hex_digit(char c)
@@ -348,9 +433,42 @@ static void read_id(ProtobufCBinaryData *id, size_t size)
     et_buf_free(&text);
 }
 
-et_otlp_request *et_otlp_decode_json(const void *bytes, size_t size, struct et_buf *why)
+/* Two fields had other names in 1.8. */
+static void use_former_names(const et_otlp_request *request)
+{
+    const Otlp__ProfilesDictionary *d = request->dictionary;
+    for (size_t i = 0; d && i < d->n_location_table; i++) {
+        Otlp__Location *location = d->location_table[i];
+        if (!location->n_lines) {
+            location->lines = location->line;
+            location->n_lines = location->n_line;
+            location->line = NULL;
+            location->n_line = 0;
+        }
+    }
+    for (size_t i = 0; i < request->n_resource_profiles; i++) {
+        const Otlp__ResourceProfiles *resource = request->resource_profiles[i];
+        for (size_t k = 0; k < resource->n_scope_profiles; k++) {
+            for (size_t p = 0; p < resource->scope_profiles[k]->n_profiles; p++) {
+                Otlp__Profile *profile = resource->scope_profiles[k]->profiles[p];
+                if (!profile->n_samples) {
+                    profile->samples = profile->sample;
+                    profile->n_samples = profile->n_sample;
+                    profile->sample = NULL;
+                    profile->n_sample = 0;
+                }
+            }
+        }
+    }
+}
+
+et_otlp_request *et_otlp_decode_json(const void *bytes, size_t size, struct et_buf *why, size_t *refused)
 {
     const char *wrong = "";
+    *refused = 0;
+    if (!et_otlp_known_names(bytes, size, why)) {
+        return NULL;
+    }
     et_otlp_request *request =
         (et_otlp_request *)et_protojson_decode(&otlp__export_profiles_service_request__descriptor, bytes, size, &wrong);
     if (!request) {
@@ -362,5 +480,6 @@ et_otlp_request *et_otlp_decode_json(const void *bytes, size_t size, struct et_b
         read_id(&d->link_table[i]->trace_id, TRACE_ID);
         read_id(&d->link_table[i]->span_id, SPAN_ID);
     }
-    return checked(request, why);
+    use_former_names(request);
+    return checked(request, why, refused);
 }

@@ -2,6 +2,7 @@
 #include "tools/formats/output.h"
 #include "tools/formats/html.h"
 #include "tools/lib/gzip.h"
+#include "tools/lib/progress.h"
 #include "tools/formats/json.h"
 #include "tools/formats/report.h"
 #include "tools/formats/speedscope.h"
@@ -69,7 +70,7 @@ static void write_pprof(const struct et_profile *profile, struct et_buf *out)
     et_buf_free(&raw);
 }
 
-static void write_as(const struct et_profile *profile, enum et_format format, struct et_buf *out)
+void et_output_make(const struct et_profile *profile, enum et_format format, struct et_buf *out)
 {
     switch (format) {
     case ET_FORMAT_PPROF:
@@ -95,9 +96,9 @@ static void write_as(const struct et_profile *profile, enum et_format format, st
 int et_output_write(const struct et_profile *profile, enum et_format format, const char *path)
 {
     struct et_buf out = {0};
-    write_as(profile, format, &out);
+    et_output_make(profile, format, &out);
     if (strcmp(path, "-") == 0) {
-        return et_print_output(&out);
+        return format == ET_FORMAT_JSON ? et_print_json(&out) : et_print_bytes(&out);
     }
     int err = et_write_file(path, out.data, out.size);
     if (err) {

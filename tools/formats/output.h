@@ -25,6 +25,9 @@ enum et_format et_format_of_file(const char *path);
 /* SVG or HTML. Reports an error for other endings. */
 enum et_format et_flame_format(const char *path);
 
+/* Appends a symbolized profile in that format; not ET_FORMAT_NONE. */
+void et_output_make(const struct et_profile *profile, enum et_format format, struct et_buf *out);
+
 /* Writes a symbolized profile to path; "-" is standard output. Reports errors; returns an exit code. */
 int et_output_write(const struct et_profile *profile, enum et_format format, const char *path);
 

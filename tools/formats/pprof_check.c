@@ -100,26 +100,27 @@ static bool labels_ok(const et_pprof *p, const Perftools__Profiles__Sample *samp
     return sample->n_label <= ET_PPROF_LABELS && bytes <= ET_PPROF_LABEL_BYTES;
 }
 
-static bool samples_ok(struct pprof_check *c)
+static bool sample_ok(const struct pprof_check *c, const Perftools__Profiles__Sample *sample)
 {
+    bool ok =
+        sample->n_value == c->p->n_sample_type && sample->n_location_id <= ET_PPROF_FRAMES && labels_ok(c->p, sample);
+    for (size_t i = 0; i < sample->n_location_id && ok; i++) {
+        ok = et_pprof_ids_find(&c->locations, sample->location_id[i]) != 0;
+    }
+    return ok;
+}
+
+/* Returns the number of samples that are left out. */
+static size_t leave_bad_samples_out(const struct pprof_check *c)
+{
+    size_t bad = 0;
     for (size_t i = 0; i < c->p->n_sample; i++) {
-        const Perftools__Profiles__Sample *sample = c->p->sample[i];
-        if (sample->n_value != c->p->n_sample_type || sample->n_location_id > ET_PPROF_FRAMES ||
-            !labels_ok(c->p, sample)) {
-            return false;
-        }
-        for (size_t k = 0; k < sample->n_location_id; k++) {
-            if (!et_pprof_ids_find(&c->locations, sample->location_id[k])) {
-                return false;
-            }
-        }
-        for (size_t k = 0; k < sample->n_value; k++) {
-            if (sample->value[k] < 0) {
-                return false;
-            }
+        if (!sample_ok(c, c->p->sample[i])) {
+            c->p->sample[i]->n_value = 0;
+            bad++;
         }
     }
-    return true;
+    return bad;
 }
 
 static const char *find_error(struct pprof_check *c)
@@ -137,22 +138,23 @@ static const char *find_error(struct pprof_check *c)
            : !mappings_ok(c)  ? "pprof: a mapping has an invalid id or name"
            : !functions_ok(c) ? "pprof: a function has an invalid id or name"
            : !locations_ok(c) ? "pprof: a location has an invalid reference"
-           : !samples_ok(c)   ? ET_PPROF_BAD_SAMPLE
                               : NULL;
 }
 
-/* Returns NULL, or what is wrong. */
-static const char *check_pprof(const et_pprof *pprof)
+/* Returns NULL, or what is wrong; *all: with all of it. */
+static const char *check_pprof(const et_pprof *pprof, bool *all)
 {
     struct pprof_check check = {.p = pprof};
     et_pprof_ids_begin(&check.mappings, pprof->n_mapping);
     et_pprof_ids_begin(&check.functions, pprof->n_function);
     et_pprof_ids_begin(&check.locations, pprof->n_location);
     const char *wrong = find_error(&check);
+    size_t bad = wrong ? 0 : leave_bad_samples_out(&check);
+    *all = wrong || (bad && bad == pprof->n_sample);
     et_pprof_ids_free(&check.mappings);
     et_pprof_ids_free(&check.functions);
     et_pprof_ids_free(&check.locations);
-    return wrong;
+    return bad ? ET_PPROF_BAD_SAMPLE : wrong;
 }
 
 static const char NOT_PPROF[] = "not a pprof profile";
@@ -162,19 +164,21 @@ et_pprof *et_pprof_decode(const void *bytes, size_t size, const char **why)
     size_t left = DECODE_BUDGET;
     ProtobufCAllocator allocator = et_budget_allocator(&left);
     et_pprof *pprof = size ? perftools__profiles__profile__unpack(&allocator, size, bytes) : NULL;
-    const char *wrong = pprof ? check_pprof(pprof) : NOT_PPROF;
+    bool all = true;
+    const char *wrong = pprof ? check_pprof(pprof, &all) : NOT_PPROF;
     *why = wrong ? wrong : *why;
-    if (wrong && pprof) {
+    if (all && pprof) {
         et_pprof_free(pprof);
     }
-    return wrong ? NULL : pprof;
+    return all ? NULL : pprof;
 }
 
 et_pprof *et_pprof_decode_in(struct et_arena *arena, const void *bytes, size_t size, const char **why)
 {
     arena->left = DECODE_BUDGET;
     et_pprof *pprof = size ? et_pprof_unpack(arena, bytes, size) : NULL;
-    const char *wrong = pprof ? check_pprof(pprof) : NOT_PPROF;
+    bool all = true;
+    const char *wrong = pprof ? check_pprof(pprof, &all) : NOT_PPROF;
     *why = wrong ? wrong : *why;
-    return wrong ? NULL : pprof;
+    return all ? NULL : pprof;
 }

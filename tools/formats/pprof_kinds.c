@@ -12,7 +12,8 @@ static const char *type_name(const et_pprof *p, size_t type)
 
 static const char *unit_name(const et_pprof *p, size_t type)
 {
-    return p->string_table[p->sample_type[type]->unit];
+    uint64_t factor;
+    return et_unit_base(p->string_table[p->sample_type[type]->unit], &factor);
 }
 
 static bool type_is(const et_pprof *p, size_t type, const char *name, const char *unit)
@@ -36,12 +37,28 @@ static bool is_mere_count(const et_pprof *p, size_t type)
     return p->n_sample_type > 1 && type_is(p, type, "samples", "count") && !has_type(p, "cpu", "nanoseconds");
 }
 
+uint64_t et_pprof_period(const et_pprof *p)
+{
+    uint64_t factor = 1, period = p->period > 0 ? (uint64_t)p->period : 0;
+    if (p->period_type) {
+        (void)et_unit_base(p->string_table[p->period_type->unit], &factor);
+    }
+    return period <= INT64_MAX / factor ? period * factor : 0;
+}
+
 /* The value per sample where only samples were counted. */
 static uint64_t sample_period(const et_pprof *p)
 {
+    uint64_t factor;
     bool cpu = p->period_type && strcmp(p->string_table[p->period_type->type], "cpu") == 0 &&
-               strcmp(p->string_table[p->period_type->unit], "nanoseconds") == 0;
-    return cpu && p->period > 0 ? (uint64_t)p->period : 0;
+               strcmp(et_unit_base(p->string_table[p->period_type->unit], &factor), "nanoseconds") == 0;
+    return cpu ? et_pprof_period(p) : 0;
+}
+
+static void set_value(const et_pprof *p, size_t type, struct et_pprof_kind *kind)
+{
+    kind->value = (int)type;
+    (void)et_unit_base(p->string_table[p->sample_type[type]->unit], &kind->factor);
 }
 
 static void copy_clean(char *to, size_t size, const char *text)
@@ -58,7 +75,7 @@ static void set_unknown_kind(const et_pprof *p, size_t type, struct et_pprof_kin
     copy_clean(kind->unit, sizeof kind->unit, unit_name(p, type));
     copy_clean(name, sizeof name, type_name(p, type));
     snprintf(kind->name, sizeof kind->name, et_kind_named(name) ? "%s %.40s" : "%s", name, kind->unit);
-    kind->value = (int)type;
+    set_value(p, type, kind);
 }
 
 static struct et_pprof_kind *kind_entry(struct et_pprof_kind *kinds, size_t *count, const char *name)
@@ -68,7 +85,7 @@ static struct et_pprof_kind *kind_entry(struct et_pprof_kind *kinds, size_t *cou
             return &kinds[i];
         }
     }
-    kinds[*count] = (struct et_pprof_kind){.value = -1, .count = -1};
+    kinds[*count] = (struct et_pprof_kind){.value = -1, .count = -1, .factor = 1};
     snprintf(kinds[*count].name, sizeof kinds->name, "%s", name ? name : "");
     return &kinds[(*count)++];
 }
@@ -90,7 +107,7 @@ static bool add_id_kind(const et_pprof *p, const char *family, size_t type, cons
     copy_clean(clean, sizeof clean, name);
     struct et_pprof_kind *kind = kind_entry(kinds, count, clean);
     copy_clean(kind->unit, sizeof kind->unit, id.unit);
-    kind->value = (int)type;
+    set_value(p, type, kind);
     return true;
 }
 
@@ -104,9 +121,12 @@ static void add_type(const et_pprof *p, const char *hint, size_t type, struct et
         return;
     }
     struct et_pprof_kind *kind = kind_entry(kinds, count, known->name);
-    int *place = counts ? &kind->count : &kind->value;
     snprintf(kind->unit, sizeof kind->unit, "%s", known->unit);
-    *place = *place < 0 ? (int)type : *place;
+    if (counts) {
+        kind->count = kind->count < 0 ? (int)type : kind->count;
+    } else if (kind->value < 0) {
+        set_value(p, type, kind);
+    }
     kind->scale = alone ? sample_period(p) : 0;
 }
 
@@ -169,6 +189,12 @@ const char *et_pprof_note(const et_pprof *p, const char *name)
     }
     et_buf_free(&start);
     return found;
+}
+
+const char *et_pprof_hint(const et_pprof *p)
+{
+    const struct et_kind *kind = et_kind_named(et_pprof_note(p, "kind"));
+    return kind ? kind->family : "";
 }
 
 int et_pprof_samples_type(const et_pprof *p, const struct et_pprof_kind *kind)

@@ -33,6 +33,7 @@ struct pprof_writer {
     uint64_t default_type;
     uint64_t *keys; /* of the sample's labels */
     size_t key_count, key_capacity;
+    uint64_t sums[2]; /* of each type; a reader's have 63 bits */
 };
 
 static uint64_t add_text(struct pprof_writer *w, uint32_t number)
@@ -186,6 +187,8 @@ static void write_sample(struct pprof_writer *w, const struct et_entry *entry)
     uint64_t values[2], any = 0;
     for (size_t i = 0; i < w->type_count; i++) {
         values[i] = w->measures[i] == ET_MEASURE_COUNT ? entry->count : entry->value;
+        values[i] = values[i] < INT64_MAX - w->sums[i] ? values[i] : INT64_MAX - w->sums[i];
+        w->sums[i] += values[i];
         any |= values[i];
     }
     if (!any) {
@@ -254,11 +257,13 @@ static void add_notes(struct pprof_writer *w)
     }
 }
 
-/* Several processes run longer than the clock: their values are to be divided by what they ran in all. */
+/* Several processes run longer than the clock: their values are to be divided by what they ran in all. A profile whose
+ * sender gave no duration is stored with 1 ns, which would make percentages of the values. */
 static int64_t duration_of(const struct pprof_writer *w)
 {
     const struct et_profile *p = w->profile;
-    return w->form->level ? 0 : w->own && p->ran_ns ? p->ran_ns : p->end_ns - p->start_ns;
+    int64_t duration = w->form->level ? 0 : w->own && p->ran_ns ? p->ran_ns : p->end_ns - p->start_ns;
+    return duration > 1 ? duration : 0;
 }
 
 /* The count comes first, as in other pprof files. */

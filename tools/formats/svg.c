@@ -49,15 +49,26 @@ static size_t prefix_size(const char *text, size_t characters)
     return size;
 }
 
-static void choose_color(const char *name, char text[32])
+/* As frameColor() of the page (tools/web/colors.js) does. module: "" if there is none; NULL: of the root. */
+static void choose_color(const char *name, const char *module, char text[32])
 {
     unsigned hash = 0;
     for (const char *c = name; *c; c++) {
         hash = hash * 31 + (uint8_t)*c;
     }
-    bool framework = strncmp(name, "System.", 7) == 0 || strncmp(name, "Microsoft.", 10) == 0;
-    unsigned hue = (framework ? 46 : 22) + hash % 14;
-    if (name[0] == '[') {
+    static const char *const own[] = {"System.", "Microsoft.", "Internal.", "WKS::", "SVR::"};
+    const char *after = name + (name[0] == 'R' && name[1] == 'h' ? name[2] == 'p' ? 3 : 2 : 0);
+    bool framework = after > name && *after >= 'A' && *after <= 'Z';
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        framework = framework || strncmp(name, own[i], strlen(own[i])) == 0;
+    }
+    const char *slash = module ? strrchr(module, '/') : NULL;
+    const char *ending = module ? strstr(slash ? slash : module, ".so") : NULL;
+    while (ending && ending[3] != '\0' && ending[3] != '.') {
+        ending = strstr(ending + 3, ".so");
+    }
+    unsigned hue = (ending ? 205 : framework ? 46 : 22) + hash % 14;
+    if (name[0] == '[' || !module) {
         snprintf(text, 32, "hsl(215,12%%,%u%%)", 72 + hash % 10);
     } else {
         snprintf(text, 32, "hsl(%u,%u%%,%u%%)", hue, 72 + (hash >> 8) % 20, 64 + (hash >> 16) % 14);
@@ -74,7 +85,8 @@ static void draw_frame(const struct svg_drawing *d, uint32_t index)
     if (width < 0.3) {
         return;
     }
-    choose_color(name, fill);
+    const char *module = call->module ? et_text(&d->profile->strings, d->profile->modules[call->module - 1].path) : "";
+    choose_color(name, index ? module : NULL, fill);
     unsigned y = TOP + d->depth[index] * ROW;
     et_buf_printf(d->out, "<g><title>");
     write_escaped(d->out, name, strlen(name));

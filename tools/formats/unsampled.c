@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* EP_THREADS_MOST of the library: more memory has no more places. */
+#define THREADS_MOST 4096
+
 enum { NO_TIMER, NO_SLOT, SIGNAL_BLOCKED };
 
 static const uint32_t reasons[ET_UNSAMPLED_REASONS] = {ET_LOSS_NO_TIMER, ET_LOSS_NO_SLOT, ET_LOSS_SIGNAL_BLOCKED};
@@ -77,7 +80,12 @@ static void put_why(const struct et_unsampled *all, size_t why, struct et_buf *o
     if (why == NO_TIMER) {
         put_no_timer(all->why[why].error, all->why[why].limit, out);
     } else if (why == NO_SLOT) {
-        et_buf_printf(out, "edgeprof's table of %llu threads is full; build it with a larger EP_MAX_THREADS", limit);
+        et_buf_printf(out,
+                      limit < THREADS_MOST
+                          ? "edgeprof's memory has places for %llu threads; a program that is linked with edgeprof has "
+                            "more with a larger memory_size"
+                          : "edgeprof samples at most %llu threads at once",
+                      limit);
     } else {
         et_buf_printf(out, "they block edgeprof's signal (%llu); remove it from their signal mask", limit);
     }

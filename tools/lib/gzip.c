@@ -5,13 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+#include <zstd.h>
 
-enum { CHUNK = 65536, MAGIC = 2 };
-static const char MAGIC_BYTES[] = "\037\213";
+/* WINDOW_LOG: a frame of zstd says how much memory it needs; 32 MiB is the most that levels of usual encoders ask for.
+ */
+enum { CHUNK = 65536, MAGIC = 4, WINDOW_LOG = 25 };
+static const char GZIP_MAGIC[] = "\037\213", ZSTD_MAGIC[] = "\050\265\057\375";
 
 bool et_is_gzip(const void *bytes, size_t size)
 {
-    return size >= MAGIC && memcmp(bytes, MAGIC_BYTES, MAGIC) == 0;
+    return size >= sizeof GZIP_MAGIC - 1 && memcmp(bytes, GZIP_MAGIC, sizeof GZIP_MAGIC - 1) == 0;
+}
+
+bool et_is_zstd(const void *bytes, size_t size)
+{
+    return size >= MAGIC && memcmp(bytes, ZSTD_MAGIC, MAGIC) == 0;
 }
 
 struct et_inflater {
@@ -20,9 +28,10 @@ struct et_inflater {
     size_t left;         /* of the limit */
     uint8_t head[MAGIC]; /* held back until there are so many */
     size_t head_size;
-    enum { UNDECIDED, PLAIN, GZIP } form;
-    bool complete; /* the last member */
+    enum { UNDECIDED, PLAIN, ZLIB, ZSTD } form;
+    bool complete; /* the last member or frame */
     z_stream stream;
+    ZSTD_DCtx *zstd;
 };
 
 static int pass_on(struct et_inflater *inflater, const void *bytes, size_t size)
@@ -56,11 +65,26 @@ static int inflate_part(struct et_inflater *inflater, const uint8_t *bytes, size
     return err;
 }
 
+static int unpack_zstd(struct et_inflater *inflater, const uint8_t *bytes, size_t size)
+{
+    uint8_t chunk[CHUNK];
+    ZSTD_inBuffer in = {.src = bytes, .size = size};
+    ZSTD_outBuffer out;
+    int err;
+    do {
+        out = (ZSTD_outBuffer){.dst = chunk, .size = sizeof chunk};
+        size_t wanted = ZSTD_decompressStream(inflater->zstd, &out, &in);
+        inflater->complete = wanted == 0;
+        err = ZSTD_isError(wanted) ? -EBADMSG : pass_on(inflater, chunk, out.pos);
+    } while (!err && (in.pos < in.size || (out.pos == out.size && !inflater->complete)));
+    return err;
+}
+
 static int add_part(struct et_inflater *inflater, const uint8_t *bytes, size_t size)
 {
     int err = 0;
-    if (inflater->form == PLAIN) {
-        return pass_on(inflater, bytes, size);
+    if (inflater->form != ZLIB) {
+        return inflater->form == ZSTD ? unpack_zstd(inflater, bytes, size) : pass_on(inflater, bytes, size);
     }
     while (size && !err) {
         size_t part = size < UINT32_MAX ? size : UINT32_MAX;
@@ -80,14 +104,27 @@ struct et_inflater *et_inflater_new(size_t limit, et_inflated *write, void *cont
     return inflater;
 }
 
+static bool begin_zlib(struct et_inflater *inflater, int window)
+{
+    inflater->form = inflateInit2(&inflater->stream, window) == Z_OK ? ZLIB : PLAIN;
+    return inflater->form == ZLIB;
+}
+
+static bool begin_zstd(struct et_inflater *inflater)
+{
+    inflater->form = ZSTD;
+    inflater->zstd = ZSTD_createDCtx();
+    return inflater->zstd && !ZSTD_isError(ZSTD_DCtx_setParameter(inflater->zstd, ZSTD_d_windowLogMax, WINDOW_LOG));
+}
+
 /* By the first bytes, which it adds. */
 static int decide(struct et_inflater *inflater)
 {
-    bool gzip = et_is_gzip(inflater->head, inflater->head_size);
-    if (gzip && inflateInit2(&inflater->stream, 15 + 16) != Z_OK) {
+    inflater->form = PLAIN;
+    if ((et_is_gzip(inflater->head, inflater->head_size) && !begin_zlib(inflater, 15 + 16)) ||
+        (et_is_zstd(inflater->head, inflater->head_size) && !begin_zstd(inflater))) {
         return -EBADMSG;
     }
-    inflater->form = gzip ? GZIP : PLAIN;
     return add_part(inflater, inflater->head, inflater->head_size);
 }
 
@@ -115,8 +152,11 @@ int et_inflater_end(struct et_inflater *inflater)
 
 void et_inflater_free(struct et_inflater *inflater)
 {
-    if (inflater && inflater->form == GZIP) {
+    if (inflater && inflater->form == ZLIB) {
         inflateEnd(&inflater->stream);
+    }
+    if (inflater) {
+        ZSTD_freeDCtx(inflater->zstd);
     }
     free(inflater);
 }
@@ -129,13 +169,25 @@ static int append(void *context, const void *bytes, size_t size)
 
 int et_gunzip(const void *bytes, size_t size, size_t limit, struct et_buf *out)
 {
-    if (!et_is_gzip(bytes, size)) {
+    if (!et_is_gzip(bytes, size) && !et_is_zstd(bytes, size)) {
         et_buf_add(out, bytes, size);
         return size > limit ? -EFBIG : 0;
     }
     struct et_inflater *inflater = et_inflater_new(limit, append, out);
     int err = et_inflater_add(inflater, bytes, size);
     err = err ? err : et_inflater_end(inflater);
+    et_inflater_free(inflater);
+    return err;
+}
+
+/* zlib's format begins with a number that 31 divides, whose first byte ends in 8. */
+int et_inflate(const void *bytes, size_t size, size_t limit, struct et_buf *out)
+{
+    const uint8_t *head = bytes;
+    bool wrapped = size >= 2 && (head[0] & 15) == 8 && (head[0] << 8 | head[1]) % 31 == 0;
+    struct et_inflater *inflater = et_inflater_new(limit, append, out);
+    int err = begin_zlib(inflater, wrapped ? 15 : -15) ? add_part(inflater, bytes, size) : -EBADMSG;
+    err = err || inflater->complete ? err : -EBADMSG;
     et_inflater_free(inflater);
     return err;
 }

@@ -1,4 +1,4 @@
-/* gzip compression with zlib. */
+/* Compression: gzip, and what others send, zstd and deflate. */
 #ifndef ET_GZIP_H
 #define ET_GZIP_H
 
@@ -7,9 +7,15 @@
 /* By the first two bytes. */
 bool et_is_gzip(const void *bytes, size_t size);
 
-/* Appends the inflated bytes; appends bytes that are not gzip unchanged. Returns 0, -EFBIG (more than limit bytes) or
- * -EBADMSG. */
+/* The same for zstd. */
+bool et_is_zstd(const void *bytes, size_t size);
+
+/* Appends the inflated bytes of gzip or zstd; appends other bytes unchanged. Returns 0, -EFBIG (more than limit bytes)
+ * or -EBADMSG. */
 int et_gunzip(const void *bytes, size_t size, size_t limit, struct et_buf *out);
+
+/* The same for HTTP's content coding deflate: zlib's format, or without its head, as some clients send it. */
+int et_inflate(const void *bytes, size_t size, size_t limit, struct et_buf *out);
 
 /* The same for bytes that come in parts. write() gets the inflated bytes; a result other than 0 ends it. */
 struct et_inflater;

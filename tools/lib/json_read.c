@@ -57,6 +57,34 @@ json_t *et_json_read(const char *text, size_t size, struct et_buf *why)
     return et_json_read_most(text, size, ET_JSON_VALUES, why);
 }
 
+/* The reader bounds the depth of a value. */
+static void clean_value(json_t *value, size_t depth)
+{
+    const char *name;
+    json_t *member;
+    size_t i;
+    if (json_is_string(value)) {
+        char *clean = et_clean(json_string_value(value), json_string_length(value));
+        json_string_set(value, clean);
+        free(clean);
+    } else if (json_is_array(value) && depth > 0) {
+        json_array_foreach(value, i, member)
+        {
+            clean_value(member, depth - 1);
+        }
+    } else if (depth > 0) {
+        json_object_foreach(value, name, member)
+        {
+            clean_value(member, depth - 1);
+        }
+    }
+}
+
+void et_json_clean(json_t *value)
+{
+    clean_value(value, ET_JSON_DEPTH);
+}
+
 const char *et_json_text(const json_t *object, const char *name)
 {
     return json_string_value(json_object_get(object, name));

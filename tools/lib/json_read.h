@@ -20,6 +20,9 @@ json_t *et_json_read(const char *text, size_t size, struct et_buf *why);
 /* The same with at most `values` values, for a text whose writer bounds it. */
 json_t *et_json_read_most(const char *text, size_t size, size_t values, struct et_buf *why);
 
+/* Cleans all strings of a value that was read (et_clean), for text that a person reads. */
+void et_json_clean(json_t *value);
+
 /* A member that is a string. NULL: absent, null or of another type. */
 const char *et_json_text(const json_t *object, const char *name);
 /* The same, but "" instead of NULL. */

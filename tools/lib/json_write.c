@@ -1,5 +1,6 @@
 /* See json_write.h. */
 #include "tools/lib/json_write.h"
+#include "tools/lib/kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,4 +34,12 @@ void et_json_seconds(struct et_buf *out, int64_t ns)
 {
     int64_t ms = ns / 1000000;
     et_buf_printf(out, "%lld.%03d", (long long)(ms / 1000), (int)(ms % 1000));
+}
+
+void et_json_title(struct et_buf *out, const char *kind)
+{
+    struct et_buf title = {0};
+    et_kind_title(kind, &title);
+    et_json_string(out, title.data ? title.data : "");
+    et_buf_free(&title);
 }

@@ -9,6 +9,8 @@
 
 /* A quoted string; safe inside an HTML script element, too. */
 void et_json_string(struct et_buf *out, const char *text);
+/* The title of a kind, as a string. */
+void et_json_title(struct et_buf *out, const char *kind);
 
 /* ,"name":"text", the text cleaned. */
 void et_json_clean_field(struct et_buf *out, const char *name, const char *text);

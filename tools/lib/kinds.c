@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 const struct et_kind et_kinds[] = {
     {1, "cpu", "CPU time", "nanoseconds", "samples", "process_cpu", "samples", "cpu", "cpu", "nanoseconds", false},
@@ -51,9 +52,64 @@ const struct et_kind *et_kind_numbered(uint32_t number)
     return NULL;
 }
 
+/* Of units with more than two bytes the final s is left out. */
+static const struct {
+    const char *name;
+    uint64_t factor;
+} times[] = {{"ns", 1},
+             {"nanosecond", 1},
+             {"us", 1000},
+             {"\u03bc", 1000}, /* Greek mu */
+             {"\u00b5", 1000}, /* the micro sign */
+             {"microsecond", 1000},
+             {"ms", 1000000},
+             {"millisecond", 1000000},
+             {"s", 1000000000},
+             {"sec", 1000000000},
+             {"second", 1000000000},
+             {"min", 60000000000},
+             {"minute", 60000000000},
+             {"hr", 3600000000000},
+             {"hour", 3600000000000}};
+
+/* 1024 each: "k" of "kb", "kbyte", "kilobyte". */
+static const struct {
+    const char *letter, *word;
+} memory[] = {{"", ""}, {"k", "kilo"}, {"m", "mega"}, {"g", "giga"}, {"t", "tera"}, {"p", "peta"}};
+
+static bool is_unit(const char *unit, size_t size, const char *prefix, const char *name)
+{
+    size_t start = strlen(prefix);
+    return size == start + strlen(name) && strncasecmp(unit, prefix, start) == 0 &&
+           strncasecmp(unit + start, name, size - start) == 0;
+}
+
+const char *et_unit_base(const char *unit, uint64_t *factor)
+{
+    size_t size = strlen(unit);
+    size -= size > 2 && (unit[size - 1] == 's' || unit[size - 1] == 'S');
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        if (is_unit(unit, size, "", times[i].name)) {
+            *factor = times[i].factor;
+            return "nanoseconds";
+        }
+    }
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
+        if (is_unit(unit, size, memory[i].letter, "b") || is_unit(unit, size, memory[i].letter, "byte") ||
+            is_unit(unit, size, memory[i].word, "byte")) {
+            *factor = 1ULL << 10 * i;
+            return "bytes";
+        }
+    }
+    *factor = 1;
+    return unit;
+}
+
 const struct et_kind *et_kind_of_pprof(const char *hint, const char *type, const char *unit, bool *is_count)
 {
     const struct et_kind *found = NULL;
+    uint64_t factor;
+    unit = et_unit_base(unit, &factor);
     for (size_t i = 0; i < et_kind_count; i++) {
         const struct et_kind *kind = &et_kinds[i];
         bool count = kind->count[0] && strcmp(kind->count, type) == 0 && strcmp(unit, "count") == 0;
@@ -90,15 +146,41 @@ static bool means_family(const struct et_kind *known, const struct et_kind_id *i
 
 bool et_kind_keeps_id(const struct et_kind *known, const struct et_kind_id *id, char name[ET_KIND_NAME])
 {
-    const char *period = known ? known->period : id->type, *period_unit = known ? known->period_unit : id->unit;
+    uint64_t factor;
+    const char *unit = et_unit_base(id->unit, &factor), *sent_unit = et_unit_base(id->period_unit, &factor);
+    const char *period = known ? known->period : id->type, *period_unit = known ? known->period_unit : unit;
     bool cpu_time = known && strcmp(id->period, "cpu") == 0; /* .NET's has this period with all types */
-    bool same_period = cpu_time || (strcmp(id->period, period) == 0 && strcmp(id->period_unit, period_unit) == 0);
-    if (!id->period[0] || (same_period && means_family(known, id))) {
+    bool same_period = cpu_time || (strcmp(id->period, period) == 0 && strcmp(sent_unit, period_unit) == 0);
+    /* CPU and wall time mean the same in every family: Pyroscope's Node SDK sends both as wall:...:wall:nanoseconds. */
+    bool is_time = known && (strcmp(known->name, ET_CPU) == 0 || strcmp(known->name, ET_WALL) == 0);
+    bool time = is_time && (strcmp(id->type, known->value) == 0 ||
+                            (strcmp(id->type, known->count) == 0 && strcmp(id->period, ET_WALL) == 0));
+    if (!id->period[0] || time || (same_period && means_family(known, id))) {
         return false; /* without a period it is no id that one could ask for */
     }
-    int size =
-        snprintf(name, ET_KIND_NAME, "%s:%s:%s:%s:%s", id->family, id->type, id->unit, id->period, id->period_unit);
+    int size = snprintf(name, ET_KIND_NAME, "%s:%s:%s:%s:%s", id->family, id->type, unit, id->period, sent_unit);
     return id->family[0] && id->type[0] && size > 0 && size < ET_KIND_NAME;
+}
+
+void et_kind_title(const char *name, struct et_buf *out)
+{
+    const struct et_kind *known = et_kind_named(name);
+    size_t family = strcspn(name, ":"), at = name[family] ? family + 1 : 0, type = strcspn(name + at, ":");
+    size_t start = out->size;
+    if (known) {
+        et_buf_text(out, known->title);
+        return;
+    }
+    et_buf_add(out, name + at, type);
+    if (at && !(family == type && memcmp(name, name + at, type) == 0)) {
+        et_buf_printf(out, " (%.*s)", (int)family, name);
+    }
+    for (size_t i = start; i < out->size; i++) {
+        out->data[i] = out->data[i] == '_' ? ' ' : out->data[i];
+    }
+    if (out->size > start && out->data[start] >= 'a' && out->data[start] <= 'z') {
+        out->data[start] = (char)(out->data[start] - 'a' + 'A');
+    }
 }
 
 void et_value_text(uint64_t value, const char *unit, char text[32])

@@ -5,6 +5,8 @@
 #ifndef ET_KINDS_H
 #define ET_KINDS_H
 
+#include "tools/lib/util.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +33,13 @@ struct et_kind {
 const struct et_kind *et_kind_named(const char *name);
 const struct et_kind *et_kind_numbered(uint32_t number);
 
+/* The unit in which profiles hold values of a sender's unit ("nanoseconds" for "ms", "bytes" for "kB"), and *factor,
+ * the size of the sender's unit in it. The units are those that `go tool pprof` scales; others stay, with factor 1. */
+const char *et_unit_base(const char *unit, uint64_t *factor);
+
 /* The kind of a pprof sample type; *is_count: the type is the kind's count. hint: metric name of the profile, which
- * distinguishes "mutex" from "block"; may be "". NULL: not a kind of the table. */
+ * distinguishes "mutex" from "block"; may be "". unit: a sender's. NULL: not a kind of the
+ * table. */
 const struct et_kind *et_kind_of_pprof(const char *hint, const char *type, const char *unit, bool *is_count);
 
 /* The parts of a profile type's id, name:sample_type:sample_unit:period_type:period_unit. */
@@ -43,9 +50,13 @@ struct et_kind_id {
 enum { ET_KIND_NAME = 160 };
 
 /* The name under which a sender's type is kept when that type's id is not the one that we give to its kind: the id
- * itself, so that it stays the one to ask for. known: its kind of the table, or NULL. False: the kind's own name serves
- * (also for the ids of Pyroscope's .NET profiler, and without a period), or the id is too long. */
+ * itself in our units, so that it stays the one to ask for. known: its kind of the table, or NULL. False: the kind's
+ * own name serves (also for CPU and wall time of every family, for the ids of Pyroscope's .NET profiler, and without a
+ * period), or the id is too long. */
 bool et_kind_keeps_id(const struct et_kind *known, const struct et_kind_id *id, char name[ET_KIND_NAME]);
+
+/* Appends a kind's title. A sender's own kind gets words: "Made up (family)" for family:made_up:... */
+void et_kind_title(const char *name, struct et_buf *out);
 
 /* The table, for lists in help texts. */
 extern const struct et_kind et_kinds[];

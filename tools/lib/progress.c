@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,7 +43,9 @@ static void show_line(void)
     if (!state.what[0] || ms < QUIET_MS) {
         return;
     }
-    fprintf(stderr, "\r\033[Kedgeprof: %s, %ld s", state.what, ms / 1000);
+    char *what = et_clean(state.what, strlen(state.what));
+    fprintf(stderr, "\r\033[Kedgeprof: %s, %ld s", what, ms / 1000);
+    free(what);
     if (state.total) {
         fprintf(stderr, ", %zu %%", (size_t)(100.0 * (double)state.done / (double)state.total));
     }
@@ -85,22 +88,43 @@ void et_progress_on(void)
 
 void et_progress_never(void)
 {
+    et_progress_end();
     state.never = true;
+    state.on = false;
+}
+
+/* Returns whether the step has begun. */
+static bool begin_step(bool always, const char *format, va_list args)
+{
+    if (!state.on) {
+        return false;
+    }
+    pthread_mutex_lock(&state.lock);
+    bool begins = always || !state.what[0];
+    if (begins) {
+        vsnprintf(state.what, sizeof state.what, format, args);
+        state.done = state.total = 0;
+        clock_gettime(CLOCK_MONOTONIC, &state.since);
+    }
+    pthread_mutex_unlock(&state.lock);
+    return begins;
 }
 
 void et_progress(const char *format, ...)
 {
     va_list args;
-    if (!state.on) {
-        return;
-    }
-    pthread_mutex_lock(&state.lock);
     va_start(args, format);
-    vsnprintf(state.what, sizeof state.what, format, args);
+    (void)begin_step(true, format, args);
     va_end(args);
-    state.done = state.total = 0;
-    clock_gettime(CLOCK_MONOTONIC, &state.since);
-    pthread_mutex_unlock(&state.lock);
+}
+
+bool et_progress_begin(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    bool begins = begin_step(false, format, args);
+    va_end(args);
+    return begins;
 }
 
 void et_progress_of(size_t done, size_t total)

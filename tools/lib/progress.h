@@ -7,6 +7,7 @@
 #ifndef ET_PROGRESS_H
 #define ET_PROGRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void et_progress_on(void);
@@ -15,6 +16,8 @@ void et_progress_never(void);
 
 /* Starts a step and names it: "reading edgeprof.db". */
 void et_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, unless a step is under way. True: the caller ends it. */
+bool et_progress_begin(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reports progress within the step. total 0: unknown. */
 void et_progress_of(size_t done, size_t total);
 /* Ends the step. */

@@ -53,18 +53,24 @@ bool et_is_date(int64_t ns)
 
 bool et_parse_duration(const char *text, int64_t *ns)
 {
-    static const char units[] = "smhd";
-    static const int64_t seconds[] = {1, 60, 3600, 86400};
-    size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] && !text[digits + 1] ? strchr(units, text[digits]) : NULL;
-    if (!unit || digits > 6 || !parse_digits(text, digits, ns) || *ns == 0) {
+    static const char units[] = "dhms";
+    static const int64_t seconds[] = {86400, 3600, 60, 1};
+    const char *least = units; /* each unit is smaller than the one before it */
+    int64_t sum = 0, value;
+    do {
+        size_t digits = strspn(text, "0123456789");
+        const char *unit = text[digits] ? strchr(least, text[digits]) : NULL;
+        if (!unit || digits > 6 || !parse_digits(text, digits, &value)) {
+            return false;
+        }
+        sum += value * seconds[unit - units];
+        least = unit + 1;
+        text += digits + 1;
+    } while (*text);
+    if (sum == 0 || sum > (int64_t)86400 * 36500) {
         return false;
     }
-    *ns *= seconds[unit - units];
-    if (*ns > (int64_t)86400 * 36500) {
-        return false;
-    }
-    *ns *= SECOND;
+    *ns = sum * SECOND;
     return true;
 }
 
@@ -122,4 +128,46 @@ bool et_parse_time(const char *text, int64_t *ns)
         return text[3] == '\0';
     }
     return parse_utc_time(text, ns) || parse_unix_time(text, ns);
+}
+
+/* "19:58" or "19:58:30" of today, or of yesterday when it is yet to come. */
+static bool parse_hour(const char *text, struct tm *today, int64_t *ns)
+{
+    static const char *const formats[] = {"%H:%M:%S", "%H:%M"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct tm at = *today;
+        const char *end = strptime(text, formats[i], &at);
+        if (end && *end == '\0') {
+            time_t seconds = mktime(&at);
+            if (seconds * SECOND > et_now()) {
+                at.tm_mday--;
+                at.tm_isdst = -1;
+                seconds = mktime(&at);
+            }
+            *ns = seconds * SECOND;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool et_parse_human_time(const char *text, int64_t *ns)
+{
+    time_t now = (time_t)(et_now() / SECOND);
+    struct tm day;
+    if (et_parse_time(text, ns)) {
+        return true;
+    }
+    if (!localtime_r(&now, &day)) {
+        return false;
+    }
+    day.tm_hour = day.tm_min = day.tm_sec = 0;
+    day.tm_isdst = -1; /* of that hour, not of now */
+    bool yesterday = strcmp(text, "yesterday") == 0;
+    if (!yesterday && strcmp(text, "today") != 0) {
+        return parse_hour(text, &day, ns);
+    }
+    day.tm_mday -= yesterday;
+    *ns = mktime(&day) * SECOND;
+    return true;
 }

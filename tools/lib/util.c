@@ -30,7 +30,9 @@ void et_error(const char *format, ...)
     if (et_before_error) {
         et_before_error();
     }
-    fprintf(stderr, "edgeprof: %s\n", line);
+    char *clean = et_clean(line, strlen(line));
+    fprintf(stderr, "edgeprof: %s\n", clean);
+    free(clean);
 }
 
 static void *abort_if_null(void *memory)
@@ -141,36 +143,53 @@ void et_buf_free(struct et_buf *buf)
 
 /* ---- text and numbers ---- */
 
-/* Length of the printable UTF-8 sequence at text. 0: invalid or not printable. */
-static size_t utf8_length(const uint8_t *text, size_t left)
+/* Length of the UTF-8 sequence at text and its code. 0: invalid. */
+static size_t utf8_read(const uint8_t *text, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t first = text[0];
+    *code = first;
     if (first < 0x80) {
-        return first >= 0x20 && first != 0x7f;
+        return 1;
     }
     size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
     if (first < 0xc2 || first > 0xf4 || length > left) {
         return 0;
     }
-    uint32_t code = first & (0xffu >> (length + 1));
+    *code = first & (0xffu >> (length + 1));
     for (size_t i = 1; i < length; i++) {
         if ((text[i] & 0xc0) != 0x80) {
             return 0;
         }
-        code = code << 6 | (text[i] & 0x3fu);
+        *code = *code << 6 | (text[i] & 0x3fu);
     }
-    bool control = code < 0xa0 || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || control ? 0 : length;
+    return *code < least[length] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : length;
+}
+
+/* Control characters, and those that change the direction of text, end a line, or cannot be seen. */
+static bool is_unprintable(uint32_t code)
+{
+    static const struct {
+        uint32_t from, to;
+    } ranges[] = {{0, 0x1f},        {0x7f, 0x9f},       {0xad, 0xad},      {0x61c, 0x61c},   {0x180e, 0x180e},
+                  {0x200b, 0x200b}, {0x200e, 0x200f},   {0x2028, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
+                  {0xfff9, 0xfffb}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && code >= ranges[i].from; i++) {
+        if (code <= ranges[i].to) {
+            return true;
+        }
+    }
+    return false;
 }
 
 char *et_clean(const char *text, size_t size)
 {
     char *clean = et_alloc(size + 1, 1);
     size_t out = 0;
+    uint32_t code;
     for (size_t i = 0; i < size;) {
-        size_t length = utf8_length((const uint8_t *)text + i, size - i);
-        if (length == 0) {
+        size_t length = utf8_read((const uint8_t *)text + i, size - i, &code);
+        if (length == 0 || is_unprintable(code)) {
             clean[out++] = '?';
             i++;
             continue;
@@ -264,6 +283,12 @@ int et_write_file(const char *path, const void *bytes, size_t size)
     return err;
 }
 
+const char *et_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int et_make_folders(const char *path)
 {
     char *copy = et_strdup(path);
@@ -277,7 +302,7 @@ int et_make_folders(const char *path)
     return err;
 }
 
-int et_print_output(struct et_buf *out)
+int et_print_bytes(struct et_buf *out)
 {
     int err = et_write_file("-", out->data ? out->data : "", out->size);
     if (err && err != -EPIPE) { /* EPIPE: the reader closed the pipe on purpose */
@@ -285,6 +310,64 @@ int et_print_output(struct et_buf *out)
     }
     et_buf_free(out);
     return err ? ET_FAILED : ET_OK;
+}
+
+int et_print_output(struct et_buf *out)
+{
+    struct et_buf clean = {0};
+    for (size_t at = 0, size; at < out->size; at += size + 1) {
+        for (size = 0; at + size < out->size && !strchr("\n\t", out->data[at + size]);) {
+            size++; /* a NUL also ends a part */
+        }
+        char *part = et_clean(out->data + at, size);
+        et_buf_text(&clean, part);
+        et_buf_add(&clean, out->data + at + size, at + size < out->size && out->data[at + size]);
+        free(part);
+    }
+    et_buf_free(out);
+    return et_print_bytes(&clean);
+}
+
+/* Outside of strings JSON has no characters but ASCII, and of the control characters white space only. */
+int et_print_json(struct et_buf *out)
+{
+    struct et_buf clean = {0};
+    uint32_t code;
+    for (size_t at = 0, length; at < out->size; at += length ? length : 1) {
+        length = utf8_read((const uint8_t *)out->data + at, out->size - at, &code);
+        if (length > 0 && !is_unprintable(code)) {
+            et_buf_add(&clean, out->data + at, length);
+        } else if (length == 0 || code < ' ') {
+            et_buf_char(&clean, length == 0 ? '?' : code == '\n' ? '\n' : ' ');
+        } else if (code > 0xffff) {
+            et_buf_printf(&clean, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+        } else {
+            et_buf_printf(&clean, "\\u%04x", code);
+        }
+    }
+    et_buf_free(out);
+    return et_print_bytes(&clean);
+}
+
+int et_print_as(bool json, struct et_buf *out)
+{
+    return json ? et_print_json(out) : et_print_output(out);
+}
+
+void et_printf(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int size = vasprintf(&text, format, args);
+    va_end(args);
+    abort_if_null(size < 0 ? NULL : text);
+    bool ends = size > 0 && text[size - 1] == '\n';
+    char *clean = et_clean(text, (size_t)size - ends);
+    fputs(clean, stdout);
+    fputs(ends ? "\n" : "", stdout);
+    free(clean);
+    free(text);
 }
 
 bool et_is_hex(const char *text, size_t size)

@@ -88,7 +88,8 @@ void et_strings_trim(struct et_strings *strings);
 /* Bytes of memory that they take, about. */
 size_t et_strings_memory(const struct et_strings *strings);
 
-/* A printable UTF-8 copy of size bytes: control characters and invalid bytes become '?'. free() it. */
+/* A printable UTF-8 copy of size bytes: control characters, line separators, characters that change the direction of
+ * text or that nobody sees, and invalid bytes become '?'. free() it. */
 char *et_clean(const char *text, size_t size);
 /* True: et_clean() would change nothing, because all bytes are printable ASCII. */
 bool et_is_plain(const char *text, size_t size);
@@ -101,11 +102,27 @@ bool et_varint_get(const uint8_t **at, const uint8_t *end, uint64_t *value);
 /* Reads or writes a whole file. limit: largest accepted size in bytes (-EFBIG). Returns 0 or a negative errno value. */
 int et_read_file(const char *path, size_t limit, struct et_buf *out);
 int et_write_file(const char *path, const void *bytes, size_t size);
+/* The path behind its last slash. */
+const char *et_base_name(const char *path);
+
 /* Makes a folder, and those above it that are missing. Returns 0, also when it exists, or a negative errno value. */
 int et_make_folders(const char *path);
 
-/* Writes the buffer to standard output and frees it. Returns an exit code. */
+/*
+ * Standard output. Names come from devices, files and servers, so what a person reads is always cleaned: a terminal
+ * would obey escape sequences in it. et_error() cleans its line, too.
+ *
+ * et_print_output  writes lines of text and frees the buffer. Returns an exit code
+ * et_print_json    the same for JSON, in which unprintable characters become \uXXXX
+ * et_print_as      one of these two
+ * et_print_bytes   the same for other formats that a program reads, unchanged
+ * et_printf        writes text; '\n' is allowed at its end only
+ */
 int et_print_output(struct et_buf *out);
+int et_print_json(struct et_buf *out);
+int et_print_as(bool json, struct et_buf *out);
+int et_print_bytes(struct et_buf *out);
+void et_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Whether the text is exactly `size` lower-case hexadecimal digits. */
 bool et_is_hex(const char *text, size_t size);

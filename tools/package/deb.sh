@@ -33,10 +33,11 @@ shlibdeps() {
 }
 
 # shellcheck disable=SC2086
-for step in installdocs installchangelogs installsystemd compress fixperms strip makeshlibs shlibdeps installdeb gencontrol md5sums; do
+for step in installdocs installchangelogs lintian installsystemd compress fixperms strip makeshlibs shlibdeps installdeb gencontrol md5sums; do
     case $step in
     shlibdeps) shlibdeps ;;
     strip) dh_strip $only --no-automatic-dbgsym ;;
+    fixperms) dh_fixperms $only -Xedgeprof.conf ;; # it may hold secrets
     *) "dh_$step" $only ;;
     esac
 done

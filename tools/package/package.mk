@@ -53,7 +53,7 @@ deb-library:
 	@tools/build/setup.sh apt package
 	@rm -rf $(DEB_DIR)
 	@$(DEB_MAKE) DESTDIR="$$(realpath -m -- '$(DEB_DEV)')" PREFIX=/usr LIBDIR=/usr/lib/$(DEB_TRIPLET) \
-	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install
+	    INCLUDEDIR=/usr/include/$(DEB_TRIPLET) install-library
 	@install -d $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 	@mv $(DEB_DEV)/usr/lib/$(DEB_TRIPLET)/libedgeprof.so.* $(DEB_LIB)/usr/lib/$(DEB_TRIPLET)
 
@@ -73,7 +73,7 @@ deb-tool: | deb-library
 	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.1 $(DEB_TOOL)/usr/share/man/man1/edgeprof.1
 	@install -D -m 644 $(DEB_BUILD)/package/edgeprof.bash $(DEB_TOOL)/usr/share/bash-completion/completions/edgeprof
 	@install -D -m 644 $(DEB_BUILD)/package/_edgeprof $(DEB_TOOL)/usr/share/zsh/vendor-completions/_edgeprof
-	@install -D -m 644 $(PKG)/edgeprof.conf $(DEB_TOOL)/etc/edgeprof/edgeprof.conf
+	@install -D -m 600 $(PKG)/edgeprof.conf $(DEB_TOOL)/etc/edgeprof/edgeprof.conf
 	@install -D -m 644 tools/README.md $(DEB_TOOL)/usr/share/doc/edgeprof/README.md
 	@install -D -m 644 -t $(DEB_TOOL)/usr/share/doc/edgeprof/docs $(PKG_PAGES:%=docs/%.md)
 	@install -m 644 NOTICE $(DEB_TOOL)/usr/share/doc/edgeprof/NOTICE

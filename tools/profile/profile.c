@@ -145,8 +145,7 @@ void et_profile_lines(const struct et_profile *p, const struct et_frame *frame, 
 
 void et_address_name(const char *path, uint64_t address, struct et_buf *name)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    et_buf_printf(name, "%s+0x%llx", *path ? base : "?", (unsigned long long)address);
+    et_buf_printf(name, "%s+0x%llx", *path ? et_base_name(path) : "?", (unsigned long long)address);
 }
 
 void et_special_name(uint64_t address, char name[32])

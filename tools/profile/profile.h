@@ -30,6 +30,7 @@ struct et_frame {
     uint32_t file;
     uint32_t line;
     uint32_t first_line, line_count;
+    bool unnamed; /* symbolized without success: its only line is "module+0x1234" */
 };
 
 struct et_node {
@@ -77,7 +78,10 @@ struct et_profile {
     uint64_t samples;         /* stacks captured; 0: unknown */
     uint64_t period;          /* the latest, in units; 0: unknown */
     int64_t start_ns, end_ns; /* Unix time of the data's range */
+    int64_t began_ns;         /* Unix time when the first of its processes began; 0: unknown */
+    int64_t covered_ns;       /* time of that range with data; 0: unknown */
     uint64_t profiles;        /* number of merged profiles */
+    uint64_t damaged;         /* number of stored profiles that cannot be read and were left out */
     uint64_t processes;       /* number of their processes; 0: unknown */
     int64_t ran_ns;           /* time that they ran, added over them; 0: unknown */
     uint64_t names_pending;   /* frames without a name whose name may still come; symbols.h */

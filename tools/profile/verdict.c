@@ -65,9 +65,27 @@ static int largest_cohort_first(const void *a, const void *b)
     return first < second ? 1 : first > second ? -1 : x->cohort < y->cohort ? -1 : x->cohort > y->cohort;
 }
 
+/* Devices that ran both versions, also of cohorts that are too small to compare. */
+static void count_both(struct maker *m)
+{
+    struct et_map sides = {0}; /* cohort << 32 | device -> sides with data, a bit each */
+    for (size_t i = 0; i < m->fleet->count; i++) {
+        const struct et_fleet_entry *entry = &m->fleet->entries[i];
+        uint64_t *seen = is_usable(entry) ? et_map_at(&sides, (uint64_t)entry->cohort << 32 | entry->device) : NULL;
+        if (seen && *seen && !(*seen & (1u << entry->side))) {
+            find_cohort(m->out, entry->cohort)->both++;
+        }
+        if (seen) {
+            *seen |= 1u << entry->side;
+        }
+    }
+    et_map_free(&sides);
+}
+
 static void count_cohorts(struct maker *m)
 {
     struct et_verdict *out = m->out;
+    count_both(m);
     for (size_t i = 0; i < m->fleet->count; i++) {
         const struct et_fleet_entry *entry = &m->fleet->entries[i];
         struct et_verdict_cohort *cohort = find_cohort(out, entry->cohort);
@@ -111,7 +129,7 @@ static void add_device(struct devices *own, struct et_map *index, const struct e
 
 static void fill_cohort(struct maker *m, struct devices *own)
 {
-    struct et_verdict_cohort *cohort = &m->out->cohorts[own->cohort];
+    const struct et_verdict_cohort *cohort = &m->out->cohorts[own->cohort];
     struct et_map index = {0};
     for (size_t i = 0; i < m->fleet->count; i++) {
         const struct et_fleet_entry *entry = &m->fleet->entries[i];
@@ -120,9 +138,6 @@ static void fill_cohort(struct maker *m, struct devices *own)
         }
     }
     et_map_free(&index);
-    for (size_t i = 0; i < own->count; i++) {
-        cohort->both += own->devices[i].entry[ET_LEFT] != SIZE_MAX && own->devices[i].entry[ET_RIGHT] != SIZE_MAX;
-    }
     for (enum et_side side = ET_LEFT; side < ET_SIDES; side++) {
         own->sample[side] = own->sample[side] > 0 ? own->sum[SHARE][side] / own->sample[side] : 0;
     }

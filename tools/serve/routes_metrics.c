@@ -69,6 +69,11 @@ static int put_deleted(struct et_store *store, struct et_buf *out)
     uint64_t counts[ET_DELETED_COUNT];
     int err = et_store_deleted(store, counts);
     et_metrics_family(
+        out, "edgeprof_damaged_profiles", "gauge",
+        "Stored profiles and sums of profiles that cannot be read and are left out, found since the start.");
+    et_metrics_sample(out, "edgeprof_damaged_profiles", NULL);
+    et_metrics_number(out, et_store_damaged());
+    et_metrics_family(
         out, "edgeprof_deleted_total", "counter",
         "What the server deleted from its database: hours of profiles, and unused rows of its dictionary.");
     for (enum et_deleted what = 0; what < ET_DELETED_COUNT && !err; what++) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -100,11 +101,31 @@ static bool read_keep(const struct et_serve_options *options, struct et_policy *
     return true;
 }
 
+/* Without the slash at the end. */
+static bool read_prefix(const char *text, struct et_serve_settings *out)
+{
+    size_t size = text ? strlen(text) : 0;
+    while (size && text[size - 1] == '/') {
+        size--;
+    }
+    if (size && (text[0] != '/' || strcspn(text, "?#") < size)) {
+        et_error("serve: prefix %s: expected a path such as /edgeprof", text);
+        return false;
+    }
+    snprintf(out->prefix, sizeof out->prefix, "%.*s", (int)size, text ? text : "");
+    if (strlen(out->prefix) != size) {
+        et_error("serve: prefix: longer than %zu characters", sizeof out->prefix - 1);
+        return false;
+    }
+    return true;
+}
+
 static bool read_sections(struct et_serve_options *options, struct et_serve_settings *out)
 {
     static const char *const keys[] = {
-        "listen",        "db",    "symbols*", "symbols-store", "debuginfod*", "token-file",    "tls-cert", "tls-key",
-        "tls-client-ca", "hosts", "insecure", "metric-labels", "client-crl",  "verdict-every", "sandbox",  NULL};
+        "listen",        "db",         "symbols*",      "symbols-store", "debuginfod*", "token-file",
+        "tls-cert",      "tls-key",    "tls-client-ca", "hosts",         "tenant",      "insecure",
+        "metric-labels", "client-crl", "verdict-every", "sandbox",       "prefix",      NULL};
     const struct et_section *serve, *limits, *keep, *webhook;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -124,7 +145,9 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
                 .client_ca = choose_value(options->tls_client_ca, serve, "tls-client-ca", NULL),
                 .client_crl = choose_value(NULL, serve, "client-crl", NULL)},
         .hosts = choose_value(options->hosts, serve, "hosts", NULL),
+        .tenant = choose_value(options->tenant, serve, "tenant", NULL),
     };
+    ok = ok && read_prefix(choose_value(options->prefix, serve, "prefix", NULL), out);
     ok = ok && (!serve || read_metric_labels(config, serve, out));
     ok = ok && (!serve || et_config_duration(config, serve, "verdict-every", true, &out->verdict_ns));
     ok = ok && (!serve || et_config_flag(config, serve, "insecure", &out->access.insecure));

@@ -15,7 +15,7 @@
 /* The command line's options; NULL or false: not set. */
 struct et_serve_options {
     const char *config, *listen, *db, *symbols_store, *token_file, *tls_cert, *tls_key, *tls_client_ca, *keep,
-        *max_size, *hosts;
+        *max_size, *hosts, *tenant, *prefix;
     bool insecure, no_sandbox;
     struct et_list symbols, debuginfod; /* the config file's are added */
 };
@@ -25,6 +25,7 @@ struct et_serve_settings {
     struct et_config config; /* empty without a config file */
     const char *listen, *db;
     const char *metric_labels; /* tags: "env, region"; NULL: none */
+    char prefix[128];          /* of paths, without a slash at the end; empty: none */
     bool sandbox;              /* sandbox.h */
     int64_t verdict_ns;        /* between comparisons of versions; 0: never */
     struct et_limits limits;

@@ -71,6 +71,24 @@ static const char *device_of(const et_message *message)
     return message->origin->host;
 }
 
+/* Appends a name as a span of code, in which Slack, Mattermost, Discord and others look for no mention, link or markup.
+ * What Slack would obey all the same, and what could end the span, is replaced by a similar character. */
+static void add_name(struct et_buf *text, const char *name)
+{
+    static const char *const similar[] = {
+        ['<'] = "\u2039", ['>'] = "\u203a", ['&'] = "\uff06", ['@'] = "\uff20", ['`'] = "'", ['\\'] = "\uff3c"};
+    et_buf_char(text, '`');
+    for (const char *at = name; *at; at++) {
+        const unsigned char byte = (unsigned char)*at;
+        const char *other = byte < sizeof similar / sizeof *similar ? similar[byte] : NULL;
+        if (strncmp(at, "://", 3) == 0) {
+            other = "\uff1a"; /* some make a link of it everywhere */
+        }
+        et_buf_add(text, other ? other : at, other ? strlen(other) : 1);
+    }
+    et_buf_char(text, '`');
+}
+
 /* {"id" ... } of the list of incidents, and what a person needs. Chat programs show "text". */
 static void write_body(const struct et_webhook *webhook, const et_message *message, int64_t received_ns,
                        struct et_buf *out)
@@ -78,8 +96,16 @@ static void write_body(const struct et_webhook *webhook, const et_message *messa
     struct et_buf link = {0}, text = {0};
     et_buf_printf(&link, "%s/#view=incidents&range=all&incident=%016llx", webhook->link,
                   (unsigned long long)message->timeline->incident);
-    et_buf_printf(&text, "%s %s in %s on %s: %s", et_incident_cause((int)message->timeline->cause),
-                  message->timeline->name, message->origin->service, device_of(message), link.data);
+    et_buf_printf(&text, "%s", et_incident_cause((int)message->timeline->cause));
+    if (message->timeline->name[0]) {
+        et_buf_char(&text, ' ');
+        add_name(&text, message->timeline->name);
+    }
+    et_buf_text(&text, " in ");
+    add_name(&text, message->origin->service);
+    et_buf_text(&text, " on ");
+    add_name(&text, device_of(message));
+    et_buf_printf(&text, ": %s", link.data);
     if (webhook->unsaid) {
         et_buf_printf(&text, " (%llu before it were too many)", (unsigned long long)webhook->unsaid);
     }

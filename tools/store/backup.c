@@ -204,6 +204,19 @@ static bool is_of_database(const struct backup *b)
     return same;
 }
 
+/* An older copy may be replaced, and nothing else. */
+static bool is_database(const char *path, const struct stat *info)
+{
+    char head[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ok = info->st_size == 0 || (fd >= 0 && read(fd, head, sizeof head) == sizeof head &&
+                                     memcmp(head, "SQLite format 3", sizeof head) == 0);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
 /* Refuses a target that is in use: its process would apply its log to another file. */
 static int check_target(struct backup *b)
 {
@@ -213,6 +226,9 @@ static int check_target(struct backup *b)
     }
     if (stat(b->to, &to) == 0 && !S_ISREG(to.st_mode)) {
         return fail_with(b, -EINVAL, b->to, "not a regular file; choose another name");
+    }
+    if (stat(b->to, &to) == 0 && !is_of_database(b) && !is_database(b->to, &to)) {
+        return fail_with(b, -EEXIST, b->to, "is there and is no database; choose another name");
     }
     if (is_of_database(b)) {
         return fail_with(b, -EINVAL, b->to, "is the database itself, or its log; choose another name");

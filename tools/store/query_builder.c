@@ -1,11 +1,27 @@
 /* See query_builder.h. */
 #include "tools/store/query_builder.h"
+#include "tools/lib/labels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* False: an id that no stack can have. */
+static bool is_possible(const struct et_matcher *matcher, const char **why)
+{
+    bool span = strcmp(matcher->name, ET_SPAN_ID) == 0, trace = strcmp(matcher->name, ET_TRACE_ID) == 0;
+    if (matcher->how != ET_MATCH_EQUAL || !(span || trace)) {
+        return true;
+    }
+    size_t digits = strspn(matcher->value, "0123456789abcdefABCDEF");
+    *why = span ? "span_id must be 16 hexadecimal digits" : "trace_id must be 32 hexadecimal digits";
+    return matcher->value[digits] == '\0' && digits == (span ? 16 : 32);
+}
+
 static bool update_query(struct et_query_builder *wanted, bool ok)
 {
+    for (size_t i = 0; ok && i < wanted->selector.count; i++) {
+        ok = is_possible(&wanted->selector.matchers[i], &wanted->why);
+    }
     wanted->query.service = wanted->selector.name;
     wanted->query.matchers = wanted->selector.matchers;
     wanted->query.matcher_count = wanted->selector.count;

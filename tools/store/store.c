@@ -4,11 +4,15 @@
 #include "tools/store/store_internal.h"
 
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- errors ---- */
 
@@ -70,7 +74,7 @@ int et_store_note(struct et_store *store, int sqlite_code)
 
 const char *et_store_why(const struct et_store *store)
 {
-    return store->why;
+    return *store->why ? store->why : "the database is damaged; `edgeprof check` says where";
 }
 
 /* ---- budget ---- */
@@ -158,15 +162,57 @@ static void configure_library(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+static bool is_in_sealed_folder(const char *path)
+{
+    char name[PATH_MAX];
+    return (size_t)snprintf(name, sizeof name, "%s", path) < sizeof name && access(dirname(name), W_OK) != 0;
+}
+
+/* Of a server that was killed, or runs. */
+static bool has_log(const char *path)
+{
+    char name[PATH_MAX];
+    struct stat log;
+    return (size_t)snprintf(name, sizeof name, "%s-wal", path) < sizeof name && stat(name, &log) == 0 &&
+           log.st_size > 0;
+}
+
+/* Opens a database that cannot change, after the usual way has failed with err: without a log, without locks.
+ * https://www.sqlite.org/uri.html, "immutable". */
+static int open_sealed(struct et_store *store, const char *path, int err)
+{
+    struct et_buf uri = {0};
+    if (has_log(path)) {
+        snprintf(store->why, sizeof store->why,
+                 "to read the log beside it (-wal), its folder must be writable; copy both");
+        return err;
+    }
+    et_buf_printf(&uri, "file:");
+    for (const char *at = path; *at; at++) {
+        et_buf_printf(&uri, strchr("?#%", *at) ? "%%%02x" : "%c", *at);
+    }
+    et_buf_printf(&uri, "?immutable=1");
+    store->failed = 0;
+    sqlite3_close(store->db);
+    int code =
+        sqlite3_open_v2(uri.data, &store->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
+    et_buf_free(&uri);
+    return code == SQLITE_OK ? configure(store, false) : et_store_note(store, code);
+}
+
 struct et_store *et_store_open(const char *path, bool create, const char **why)
 {
     static pthread_once_t configured = PTHREAD_ONCE_INIT;
     static _Thread_local char text[256];
     pthread_once(&configured, configure_library);
+    et_began_prepare();
     struct et_store *store = et_alloc(1, sizeof *store);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
     int code = sqlite3_open_v2(path, &store->db, flags, NULL);
     int err = code == SQLITE_OK ? configure(store, create) : et_store_note(store, code);
+    if (err && !create && is_in_sealed_folder(path)) {
+        err = open_sealed(store, path, err);
+    }
     if (!err && create) { /* the one that writes: a large message changes pages all over the indexes */
         sqlite3_exec(store->db, "PRAGMA cache_size = -16384", NULL, NULL, NULL);
     }
@@ -190,6 +236,7 @@ void et_store_close(struct et_store *store)
     sqlite3_close(store->db);
     et_store_cache_free(store);
     et_known_clear(&store->known);
+    et_map_free(&store->damaged);
     et_buf_free(&store->key);
     free(store);
 }

@@ -85,25 +85,25 @@ void et_store_set_age(struct et_store *store, struct et_age *age);
 int64_t et_store_labels(struct et_store *store, const char *lines);
 
 /* The labels and ids of a stack. Zeroed: none. */
-struct et_stored_context {
+struct et_stored_label_set {
     int64_t labels; /* et_store_labels() */
     uint64_t span_id, trace_high, trace_low;
 };
 
-enum et_column { ET_COLUMN_VALUE = 1, ET_COLUMN_COUNT = 2, ET_COLUMN_CONTEXT = 4 };
+enum et_column { ET_COLUMN_VALUE = 1, ET_COLUMN_COUNT = 2, ET_COLUMN_LABEL_SET = 4 };
 
 struct et_stack {
     int64_t node;
     uint64_t value, count; /* value in quanta */
-    struct et_stored_context context;
+    struct et_stored_label_set label_set;
 };
 
 /* A profile's stacks, packed for the database. Set columns first; the rest is zeroed. */
 struct et_stacks {
     uint8_t columns;         /* enum et_column: columns to keep */
-    struct et_buf column[4]; /* node, value, count, context: see store_pack.h */
-    struct et_buf contexts;
-    struct et_strings known; /* contexts */
+    struct et_buf column[4]; /* node, value, count, label set: see store_pack.h */
+    struct et_buf label_sets;
+    struct et_strings known; /* label sets */
     int64_t last_node;
 };
 
@@ -190,6 +190,7 @@ struct et_query {
     const struct et_matcher *matchers;
     size_t matcher_count;
     const char *group; /* a label: each value becomes a frame above its stacks; NULL: none */
+    bool groups_only;  /* et_api_profile(): no frames below those of the group */
     int64_t lead_ns;   /* et_store_series(): the first step also has profiles up to this long before from_ns */
     enum et_measure measure;
     bool keep_labels;   /* entries have their labels; else entries with different labels are merged */
@@ -201,8 +202,24 @@ struct et_query {
     size_t process_count; /* 0: any, and no frames */
 };
 
+/* A stored row that cannot be used. */
+struct et_damage {
+    const char *what; /* "profile", "sum" (of profiles); NULL: a page or an index of the file */
+    int64_t id;
+    const char *service, *kind; /* "?": unknown */
+    int64_t start_ns;
+    const char *reason;
+};
+/* Checks the file and each stored profile with all that it refers to. *rows: how many. Returns 0, whatever it found,
+ * or an error. Strings are valid during the call. */
+int et_store_check(struct et_store *store, void (*found)(void *context, const struct et_damage *damage), void *context,
+                   uint64_t *rows);
+/* How many rows this program has found damaged and left out. */
+uint64_t et_store_damaged(void);
+
 /* Merges the matching profiles. Returns 0 and *out, which has no values when nothing matched. For a level kind, takes
- * the last value of each process. ET_WALL is the sum of CPU and wait time where the sender sent no wall time. */
+ * the last value of each process. ET_WALL is the sum of CPU and wait time of a service whose senders send no wall time.
+ */
 int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out);
 
 /* Calls row() for each (service, kind), newest first. */
@@ -299,6 +316,7 @@ struct et_part {
     int64_t at_ns;
     const char *labels; /* lines (labels.h): of the stacks, their process, service_name and host */
     uint64_t ids[3];    /* spans: span, trace */
+    int64_t profile;    /* id of the received profile; 0: merged */
     uint64_t value;     /* of the measure query->measure */
 };
 int et_store_parts(struct et_store *store, const struct et_query *query, bool spans,

@@ -86,13 +86,13 @@ static const char PAIR_MARK[] =
     " SET pass = ?3 WHERE pass <> ?3";
 
 /* Marks the label sets that the series' stacks have. */
-static int mark_pairs(struct et_store *store, const struct pass *pass, int64_t series, struct et_blob contexts)
+static int mark_pairs(struct et_store *store, const struct pass *pass, int64_t series, struct et_blob label_sets)
 {
-    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    const uint8_t *at = label_sets.bytes, *end = label_sets.size ? at + label_sets.size : at;
     struct et_map known = {0};
     uint64_t labels, ids[3];
     int err = 0;
-    while (!err && at < end && et_context_next(&at, end, &labels, ids)) {
+    while (!err && at < end && et_label_set_next(&at, end, &labels, ids)) {
         uint64_t *seen = labels ? et_map_at(&known, labels) : NULL;
         if (seen && !*seen) {
             *seen = 1;

@@ -53,6 +53,8 @@ struct et_store {
     /* The last row that was not `known` was added. New rows come in runs, and so do those of a restarted server that
      * the database has: what the last one needed is tried first, which saves a search of the index. */
     bool new_frames, new_nodes;
+    struct et_map damaged; /* rows that cannot be read (store_damage.h) */
+    bool doubts_rows;      /* et_store_load() checks each row that it reads */
     char why[256];
 };
 
@@ -119,6 +121,11 @@ int et_store_labels_text(struct et_store *store, int64_t labels, struct et_buf *
 
 /* Appends the query's kind to *kind. */
 int et_store_choose_kind(struct et_store *store, const struct et_query *query, struct et_buf *kind);
+
+/* If the profile has a module without build id: sets its began_ns, from the processes with these ids. */
+int et_store_began(struct et_store *store, const struct et_map *origins, struct et_profile *profile);
+/* Reads what it needs of /proc, before a sandbox begins. */
+void et_began_prepare(void);
 
 /* Begins a read transaction, so that all reads see one state. Returns false when one has already begun. */
 bool et_store_reading(struct et_store *store);

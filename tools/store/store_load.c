@@ -2,15 +2,17 @@
  * See store.h: loading a profile. First the chosen rows are summed by (node, labels); then each node, frame and module
  * that occurs is read once.
  *
- *   et_store_load   load_rows -> load_row -> read_contexts -> add_query_context
+ *   et_store_load   load_rows -> load_row -> read_label_sets -> add_query_label_set
  *                                -> et_sums_add
  *                   et_dictionary_load
  */
+#include "tools/store/store_damage.h"
 #include "tools/store/store_dictionary.h"
 #include "tools/store/store_rollup.h"
 #include "tools/store/store_sums.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +28,14 @@ static size_t loader_memory(const struct profile_loader *s)
     const struct et_map *const maps[] = {&s->pair_index, &s->texts, &s->by_text, &s->latest, &s->origins, &s->known};
     size_t bytes = et_profile_memory(s->profile) + s->pair_capacity * sizeof *s->pairs + s->capacity * sizeof *s->sums +
                    s->slot_count * sizeof *s->slots + s->seen_capacity * sizeof *s->seen +
-                   s->context_capacity * sizeof *s->contexts;
+                   s->label_set_capacity * sizeof *s->label_sets;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         bytes += map_memory(maps[i]);
     }
     return bytes + s->direct_bytes;
 }
 
-/* ---- contexts ---- */
+/* ---- label sets ---- */
 
 static uint32_t label_text(struct profile_loader *s, int64_t labels)
 {
@@ -95,13 +97,13 @@ static uint32_t find_pair(struct profile_loader *s, uint32_t labels, uint32_t gr
     return (uint32_t)*known - 1;
 }
 
-/* Returns the context's index in seen. */
-static uint32_t add_query_context(struct profile_loader *s, int64_t labels, const uint64_t ids[3])
+/* Returns the index of the label set in seen. */
+static uint32_t add_query_label_set(struct profile_loader *s, int64_t labels, const uint64_t ids[3])
 {
     s->err = s->err ? s->err : et_store_late(s->store);
     uint32_t text = label_text(s, labels);
-    char *lines = et_context_text(et_text(&s->profile->strings, text), ids);
-    struct query_context seen = {.sum = find_label_sum(s, text), .wanted = !s->err};
+    char *lines = et_label_set_text(et_text(&s->profile->strings, text), ids);
+    struct query_label_set seen = {.sum = find_label_sum(s, text), .wanted = !s->err};
     for (size_t i = 0; i < s->query->matcher_count && seen.wanted; i++) {
         seen.wanted = et_process_matches(&s->query->matchers[i], lines, &s->series->process);
     }
@@ -113,29 +115,29 @@ static uint32_t add_query_context(struct profile_loader *s, int64_t labels, cons
     return (uint32_t)s->seen_count++;
 }
 
-static void add_context(struct profile_loader *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
+static void add_label_set(struct profile_loader *s, uint64_t series, uint64_t labels, const uint64_t ids[3])
 {
     static const uint64_t none[3];
     uint32_t number;
     if (s->ids && (ids[0] || ids[1] || ids[2])) {
-        number = add_query_context(s, (int64_t)labels, ids);
+        number = add_query_label_set(s, (int64_t)labels, ids);
     } else {
         uint64_t *known = et_map_at(&s->known, series << 32 | labels);
-        *known = *known ? *known : 1u + add_query_context(s, (int64_t)labels, none);
+        *known = *known ? *known : 1u + add_query_label_set(s, (int64_t)labels, none);
         number = (uint32_t)*known - 1;
     }
-    s->contexts = et_reserve(s->contexts, &s->context_capacity, s->context_count + 1, sizeof *s->contexts);
-    s->contexts[s->context_count++] = number;
+    s->label_sets = et_reserve(s->label_sets, &s->label_set_capacity, s->label_set_count + 1, sizeof *s->label_sets);
+    s->label_sets[s->label_set_count++] = number;
 }
 
-static void read_contexts(struct profile_loader *s, uint64_t series, struct et_blob contexts)
+static void read_label_sets(struct profile_loader *s, uint64_t series, struct et_blob label_sets)
 {
-    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    const uint8_t *at = label_sets.bytes, *end = label_sets.size ? at + label_sets.size : at;
     uint64_t labels, ids[3] = {0};
-    s->context_count = 0;
-    add_context(s, series, 0, ids);
-    while (at < end && et_context_next(&at, end, &labels, ids)) {
-        add_context(s, series, labels, ids);
+    s->label_set_count = 0;
+    add_label_set(s, series, 0, ids);
+    while (at < end && et_label_set_next(&at, end, &labels, ids)) {
+        add_label_set(s, series, labels, ids);
     }
 }
 
@@ -173,6 +175,20 @@ static void note_members(struct profile_loader *s, struct et_blob members)
     }
 }
 
+/* The row's stacks cannot be used. The next try leaves them out. */
+static int note_damaged(const struct profile_loader *s, const struct et_row *row, const char *reason)
+{
+    return et_damage_note(s->store, row, s->series, reason);
+}
+
+/* For a query that has failed at what its stacks refer to: finds the rows that do so. */
+static int check_row(const struct profile_loader *s, const struct et_row *row)
+{
+    char why[120];
+    int got = s->check ? et_damage_find(s->check, row, why) : 0;
+    return got == 1 ? note_damaged(s, row, why) : got;
+}
+
 static int load_row(struct profile_loader *s, const struct et_row *row)
 {
     bool rollup = row->level == ET_ROLLUP, header = row->use == ET_USE_ALL || row->use == ET_USE_HEADER;
@@ -184,15 +200,21 @@ static int load_row(struct profile_loader *s, const struct et_row *row)
     if (row->use == ET_USE_HEADER) {
         return 0;
     }
+    int doubt = check_row(s, row);
+    if (doubt) {
+        return doubt;
+    }
     sqlite3_stmt *statement = rollup ? et_rollup_bind(s->store, row->id) : et_stacks_bind(s->store, row->id);
     int got = et_store_step(s->store, statement);
     if (got == 1) {
         note_members(s, rollup && header ? et_column_blob(statement, 2) : (struct et_blob){0});
         struct et_blob stacks = et_column_blob(statement, 0);
-        read_contexts(s, (uint64_t)row->series, et_column_blob(statement, 1));
-        got = et_sums_add(s, row, stacks);
+        read_label_sets(s, (uint64_t)row->series, et_column_blob(statement, 1));
+        got = et_sums_add(s, row, stacks) ? note_damaged(s, row, "its stacks cannot be read") : 0;
+        bool fits = got || !s->beyond || et_total_add(&s->total, row, s->row_sum.value, s->row_sum.count);
+        got = fits ? got : et_total_note(s->beyond, row, s->series);
     } else {
-        got = got ? got : -EIO;
+        got = got ? got : note_damaged(s, row, "its stacks are missing");
     }
     sqlite3_reset(statement);
     return got;
@@ -228,6 +250,28 @@ static int choose_rows(struct profile_loader *s, bool level, struct et_rows *row
     return et_rows_choose_sums(s->store, selection, query->from_ns, query->to_ns, rollups, rows);
 }
 
+/* Whether a row of a level counts: its process' last one, if that lived at the end. */
+static bool lives_last(struct profile_loader *s, const struct et_row *row, int64_t end_ns)
+{
+    return et_row_is_last(&s->latest, (uint64_t)row->series, row) &&
+           et_series_lives(&s->selection.series[row->series], row, end_ns);
+}
+
+/* The time that rows cover together. They are in the order of their starts, latest first. */
+static int64_t covered_by(const struct et_rows *rows)
+{
+    int64_t covered = 0, until = INT64_MIN;
+    for (size_t i = rows->count; i-- > 0;) {
+        const struct et_row *row = &rows->rows[i];
+        int64_t from = row->start_ns > until ? row->start_ns : until;
+        if ((row->use == ET_USE_ALL || row->use == ET_USE_HEADER) && row->end_ns > from) {
+            covered += row->end_ns - from;
+            until = row->end_ns;
+        }
+    }
+    return covered;
+}
+
 static int load_rows(struct profile_loader *s, const char *kind)
 {
     struct et_rows rows = {0};
@@ -235,19 +279,28 @@ static int load_rows(struct profile_loader *s, const char *kind)
     s->ids = query->keep_labels || et_query_asks_ids(query);
     bool level = s->kind && s->kind->level;
     int err = et_selection_make(s->store, query, kind, ET_SLACK_NS, &s->selection);
+    err = err || !level ? err : et_selection_ends(s->store, &s->selection);
     err = err ? err : choose_rows(s, level, &rows);
+    int64_t end = et_selection_end(&s->selection, query->to_ns);
     size_t own = rows.capacity * sizeof *rows.rows;
     err = err ? err : et_store_hold(s->store, &s->held, own);
+    s->profile->covered_ns = covered_by(&rows);
     if (!level && rows.count) {
         qsort(rows.rows, rows.count, sizeof *rows.rows, compare_row_ids);
     }
+    int damaged = 0;
     for (size_t i = 0; i < rows.count && !err; i++) {
         if (!is_wanted_id(query, &rows.rows[i])) {
             continue;
         }
-        if (!level || et_row_is_last(&s->latest, (uint64_t)rows.rows[i].series, &rows.rows[i])) {
+        if (et_damage_known(s->store, &rows.rows[i]) || et_total_beyond(s->beyond, &rows.rows[i])) {
+            s->profile->damaged++;
+            continue;
+        }
+        if (!level || lives_last(s, &rows.rows[i], end)) {
             err = load_row(s, &rows.rows[i]);
-            err = err ? err : s->err;
+            damaged = err == -EBADMSG ? err : damaged;
+            err = err == -EBADMSG ? 0 : err ? err : s->err;
             err = err ? err : et_store_hold(s->store, &s->held, own + loader_memory(s));
         }
     }
@@ -255,7 +308,7 @@ static int load_rows(struct profile_loader *s, const char *kind)
         s->profile->samples = 0; /* the number of samples is unknown for a subset of labels */
     }
     free(rows.rows);
-    return err;
+    return err ? err : damaged;
 }
 
 static void free_sums(struct profile_loader *s)
@@ -266,7 +319,7 @@ static void free_sums(struct profile_loader *s)
     }
     et_sums_free(s);
     free(s->seen);
-    free(s->contexts);
+    free(s->label_sets);
     et_buf_free(&s->inflated);
     et_selection_free(&s->selection);
 }
@@ -288,6 +341,7 @@ static int finish_sums(struct profile_loader *s, int err, struct et_profile **ou
     et_sums_remove_zeros(s);
     err = err ? err : et_store_hold(s->store, &s->held, loader_memory(s));
     err = err ? err : et_dictionary_load(s->store, s->profile, s->sums, s->count);
+    err = err ? err : et_store_began(s->store, &s->origins, s->profile);
     et_store_reading_done(s->store, s->began);
     (void)et_budget_hold(s->store->budget, &s->held, err ? 0 : et_profile_memory(s->profile));
     if (err) {
@@ -300,9 +354,12 @@ static int finish_sums(struct profile_loader *s, int err, struct et_profile **ou
     return err;
 }
 
-int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out)
+static int load_once(struct et_store *store, const struct et_query *query, struct et_map *beyond,
+                     struct et_profile **out)
 {
-    struct profile_loader sums = {.store = store, .query = query};
+    struct et_damage_check check = {.store = store};
+    struct profile_loader sums = {
+        .store = store, .query = query, .check = store->doubts_rows ? &check : NULL, .beyond = beyond};
     struct et_buf kind = {0};
     /* one read transaction, so that an arriving message is included entirely or not at all */
     sums.began = et_store_reading(store);
@@ -311,7 +368,32 @@ int et_store_load(struct et_store *store, const struct et_query *query, struct e
     begin_sums(&sums, query->service ? query->service : "", kind.data);
     err = err ? err : load_rows(&sums, kind.data);
     et_buf_free(&kind);
+    et_damage_check_free(&check);
     return finish_sums(&sums, err, out);
+}
+
+/* An error for which SQLite has no message: something that a stack refers to is missing. */
+static bool is_reference(const struct et_store *store, int err)
+{
+    return err == -EIO && !*store->why;
+}
+
+int et_store_load(struct et_store *store, const struct et_query *query, struct et_profile **out)
+{
+    int err;
+    struct et_map beyond = {0};
+    store->why[0] = '\0';
+    store->doubts_rows = false;
+    do {
+        err = load_once(store, query, &beyond, out);
+        if (is_reference(store, err) && !store->doubts_rows) {
+            store->doubts_rows = true;
+            err = -EBADMSG;
+        }
+    } while (err == -EBADMSG); /* rows that were noted are left out, see et_damage_note() */
+    store->doubts_rows = false;
+    et_map_free(&beyond);
+    return err;
 }
 
 static const char ROW_NEXT[] = "SELECT " ET_ROW_COLUMNS " FROM profile WHERE id > ? AND NOT level ORDER BY id LIMIT 1";
@@ -327,7 +409,7 @@ static int next_row(struct et_store *store, int64_t after, struct et_row *out)
     return got;
 }
 
-int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
+static int load_next(struct et_store *store, int64_t after, struct et_arrival *out)
 {
     static const struct et_query all = {.keep_labels = true};
     struct profile_loader sums = {.store = store, .query = &all, .ids = true, .one_row = true};
@@ -348,5 +430,19 @@ int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
     got = err ? err : et_store_origin_get(store, origin, &sums.profile->strings, &out->origin);
     out->id = row.id;
     err = finish_sums(&sums, got == 1 ? 0 : got ? got : -EIO, &out->profile);
+    if (is_reference(store, err)) {
+        struct et_series unknown = {.service = "?", .kind = "?"};
+        err = et_damage_note(store, &row, &unknown, "what its stacks refer to is missing");
+    }
     return err ? err : 1;
+}
+
+int et_store_next(struct et_store *store, int64_t after, struct et_arrival *out)
+{
+    int got;
+    store->why[0] = '\0';
+    while ((got = load_next(store, after, out)) == -EBADMSG) {
+        after = out->id; /* the row is damaged */
+    }
+    return got;
 }

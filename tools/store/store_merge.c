@@ -2,9 +2,10 @@
  * See store_keep.h: merging. One call is one transaction of bounded size. The bucket's row (see store_rows.h) records
  * the progress in the same transaction, so an interrupted merge continues where it stopped.
  *
- *   et_merge_step   merge_bucket -> merge_series -> merge_row -> merge_contexts, merge_stacks
+ *   et_merge_step   merge_bucket -> merge_series -> merge_row -> merge_label_sets, merge_stacks
  *                                                -> combine_stacks, store_merged
  */
+#include "tools/store/store_damage.h"
 #include "tools/store/store_keep.h"
 #include "tools/store/store_merge.h"
 
@@ -20,7 +21,7 @@ enum { STACKS_A_SERIES = 500 };
 
 struct merged_stack {
     uint64_t node, value, count; /* value in units */
-    uint32_t context;
+    uint32_t label_set;
 };
 
 /* A merge of one series' rows into one row. */
@@ -33,42 +34,43 @@ struct series_merge {
     struct et_row out;
     struct merged_stack *items;
     size_t count, capacity;
-    struct et_strings known; /* contexts */
-    struct et_stored_context *contexts;
-    size_t context_capacity;
-    uint32_t *numbers; /* index into contexts for each context of the current row */
+    struct et_strings known; /* label sets */
+    struct et_stored_label_set *label_sets;
+    size_t label_set_capacity;
+    uint32_t *numbers; /* index into label sets for each label set of the current row */
     size_t number_count, number_capacity;
     struct et_unpacked unpacked;
     bool counts_known; /* counts follow from values and the period */
     bool overflow;
+    struct et_total total;
 };
 
 /* ---- reading rows ---- */
 
-static uint32_t add_context(struct series_merge *m, uint64_t labels, const uint64_t ids[3])
+static uint32_t add_label_set(struct series_merge *m, uint64_t labels, const uint64_t ids[3])
 {
     struct et_buf key = {0};
     et_buf_printf(&key, "%llx.%llx.%llx.%llx", (unsigned long long)labels, (unsigned long long)ids[0],
                   (unsigned long long)ids[1], (unsigned long long)ids[2]);
     uint32_t number = et_intern(&m->known, key.data);
     et_buf_free(&key);
-    m->contexts = et_reserve(m->contexts, &m->context_capacity, m->known.count, sizeof *m->contexts);
-    m->contexts[number] = (struct et_stored_context){
+    m->label_sets = et_reserve(m->label_sets, &m->label_set_capacity, m->known.count, sizeof *m->label_sets);
+    m->label_sets[number] = (struct et_stored_label_set){
         .labels = (int64_t)labels, .span_id = ids[0], .trace_high = ids[1], .trace_low = ids[2]};
     return number;
 }
 
-static void merge_contexts(struct series_merge *m, struct et_blob contexts)
+static void merge_label_sets(struct series_merge *m, struct et_blob label_sets)
 {
     static const uint64_t none[3];
-    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    const uint8_t *at = label_sets.bytes, *end = label_sets.size ? at + label_sets.size : at;
     uint64_t labels = 0, ids[3] = {0};
     m->number_count = 0;
     do {
-        uint32_t number = add_context(m, labels, m->level > 1 ? none : ids);
+        uint32_t number = add_label_set(m, labels, m->level > 1 ? none : ids);
         m->numbers = et_reserve(m->numbers, &m->number_capacity, m->number_count + 1, sizeof *m->numbers);
         m->numbers[m->number_count++] = number;
-    } while (at < end && et_context_next(&at, end, &labels, ids));
+    } while (at < end && et_label_set_next(&at, end, &labels, ids));
 }
 
 static void merge_stacks(struct series_merge *m, const struct et_row *row)
@@ -84,7 +86,7 @@ static void merge_stacks(struct series_merge *m, const struct et_row *row)
             .node = stack->node,
             .value = value,
             .count = et_packed_count(m->series->cpu, row->columns, value, stack->count, row->period),
-            .context = m->numbers[stack->context < m->number_count ? stack->context : 0],
+            .label_set = m->numbers[stack->label_set < m->number_count ? stack->label_set : 0],
         };
     }
 }
@@ -121,14 +123,18 @@ static int merge_row(struct series_merge *m, const struct et_row *row)
     }
     sqlite3_stmt *statement = et_stacks_bind(m->store, row->id);
     int got = et_store_step(m->store, statement);
-    if (got == 1) {
-        struct et_blob stacks = et_column_blob(statement, 0);
+    bool whole = got == 1 && et_row_unpack(&m->unpacked, row, et_column_blob(statement, 0)) == 0;
+    if (whole && !et_total_add(&m->total, row, row->value_sum, row->count_sum)) {
+        et_damage_note(m->store, row, m->series, "with it, the merged sum would reach 2^63");
+        got = 0;
+    } else if (whole) {
         note_row_header(m, row);
-        merge_contexts(m, et_column_blob(statement, 1));
-        got = et_unpack(&m->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+        merge_label_sets(m, et_column_blob(statement, 1));
         merge_stacks(m, row);
-    } else {
-        got = got ? got : -EIO;
+        got = 0;
+    } else if (got >= 0) { /* the merged row is without it */
+        et_damage_note(m->store, row, m->series, got ? "its stacks cannot be read" : "its stacks are missing");
+        got = 0;
     }
     sqlite3_reset(statement);
     return got;
@@ -142,7 +148,7 @@ static int compare_nodes(const void *a, const void *b)
     if (x->node != y->node) {
         return x->node < y->node ? -1 : 1;
     }
-    return x->context < y->context ? -1 : x->context > y->context;
+    return x->label_set < y->label_set ? -1 : x->label_set > y->label_set;
 }
 
 static void combine_stacks(struct series_merge *m)
@@ -171,14 +177,14 @@ static void pack_merged(struct series_merge *m, struct et_stacks *stacks, struct
     if (m->overflow || (m->series->cpu && !m->counts_known)) {
         out->columns |= ET_COLUMN_COUNT;
     }
-    out->columns |= m->known.count > 1 ? ET_COLUMN_CONTEXT : 0;
+    out->columns |= m->known.count > 1 ? ET_COLUMN_LABEL_SET : 0;
     stacks->columns = (uint8_t)out->columns;
     for (size_t i = 0; i < m->count; i++) {
         const struct merged_stack *item = &m->items[i];
         struct et_stack stack = {.node = (int64_t)item->node,
                                  .value = item->value / out->quantum,
                                  .count = item->count,
-                                 .context = m->contexts[item->context]};
+                                 .label_set = m->label_sets[item->label_set]};
         et_stacks_add(stacks, &stack);
     }
     out->packing = et_pack(stacks, true, bytes);
@@ -194,7 +200,7 @@ static int store_merged(struct series_merge *m, int64_t bucket_ns)
     out->at_ns = bucket_ns + et_level_ns[m->level] / 2;
     pack_merged(m, &stacks, &bytes);
     int64_t id = et_store_add_row(m->store, out, m->series->cpu, (struct et_blob){bytes.data, bytes.size},
-                                  (struct et_blob){stacks.contexts.data, stacks.contexts.size});
+                                  (struct et_blob){stacks.label_sets.data, stacks.label_sets.size});
     et_buf_free(&bytes);
     et_stacks_free(&stacks);
     return id < 0 ? (int)id : 0;
@@ -206,7 +212,7 @@ static void free_merge(struct series_merge *m)
     et_strings_free(&m->known);
     et_unpacked_free(&m->unpacked);
     free(m->items);
-    free(m->contexts);
+    free(m->label_sets);
     free(m->numbers);
 }
 
@@ -217,7 +223,7 @@ static int merge_series(struct et_store *store, const struct et_bucket *bucket, 
     struct et_selection selection = {0};
     int err = et_selection_one(store, rows[0].series, &selection);
     struct series_merge m = {.store = store, .level = bucket->level, .series = selection.series, .counts_known = true};
-    add_context(&m, 0, none);
+    add_label_set(&m, 0, none);
     for (size_t i = 0; i < count && !err; i++) {
         const struct et_kind *kind = et_kind_named(m.series->kind);
         m.is_level = kind && kind->level;
@@ -238,7 +244,7 @@ int et_merge_rows(struct et_store *store, const struct et_series *series, const 
     struct series_merge m = {.store = store, .level = ET_ROLLUP, .series = series, .counts_known = true};
     struct et_stacks stacks = {0};
     int err = 0;
-    add_context(&m, 0, none);
+    add_label_set(&m, 0, none);
     for (size_t i = 0; i < count && !err; i++) {
         err = merge_row(&m, &rows[i]);
     }
@@ -246,7 +252,7 @@ int et_merge_rows(struct et_store *store, const struct et_series *series, const 
     combine_stacks(&m);
     pack_merged(&m, &stacks, &out->stacks);
     out->row = m.out;
-    et_buf_add(&out->contexts, stacks.contexts.data, stacks.contexts.size);
+    et_buf_add(&out->label_sets, stacks.label_sets.data, stacks.label_sets.size);
     et_stacks_free(&stacks);
     free_merge(&m);
     return err;
@@ -255,7 +261,7 @@ int et_merge_rows(struct et_store *store, const struct et_series *series, const 
 void et_merged_free(struct et_merged *merged)
 {
     et_buf_free(&merged->stacks);
-    et_buf_free(&merged->contexts);
+    et_buf_free(&merged->label_sets);
 }
 
 /* ---- buckets ---- */

@@ -6,7 +6,7 @@
 
 struct et_merged {
     struct et_row row; /* without id, series, level and at_ns */
-    struct et_buf stacks, contexts;
+    struct et_buf stacks, label_sets;
     size_t read; /* stacks of the rows */
 };
 

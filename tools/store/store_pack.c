@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { NODE, VALUE, COUNT, CONTEXT };
+enum { NODE, VALUE, COUNT, LABEL_SET };
 
 /* zlib's maximum expansion is about 1030. */
 enum { RATIO = 1100 };
@@ -20,11 +20,11 @@ static uint64_t encode_zigzag(int64_t number)
     return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
 }
 
-/* The context's index; 0: none. */
-static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_context *context)
+/* The label set's index; 0: none. */
+static uint32_t label_set_index(struct et_stacks *stacks, const struct et_stored_label_set *label_set)
 {
     char key[96];
-    uint64_t fields[] = {(uint64_t)context->labels, context->span_id, context->trace_high, context->trace_low};
+    uint64_t fields[] = {(uint64_t)label_set->labels, label_set->span_id, label_set->trace_high, label_set->trace_low};
     if (!(fields[0] | fields[1] | fields[2] | fields[3])) {
         return 0;
     }
@@ -36,7 +36,7 @@ static uint32_t context_index(struct et_stacks *stacks, const struct et_stored_c
     size_t before = stacks->known.count;
     uint32_t index = et_intern(&stacks->known, key);
     for (size_t i = 0; stacks->known.count != before && i < 4; i++) {
-        et_varint_put(&stacks->contexts, fields[i]);
+        et_varint_put(&stacks->label_sets, fields[i]);
     }
     return index;
 }
@@ -51,8 +51,8 @@ void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
     if (stacks->columns & ET_COLUMN_COUNT) {
         et_varint_put(&stacks->column[COUNT], stack->count);
     }
-    if (stacks->columns & ET_COLUMN_CONTEXT) {
-        et_varint_put(&stacks->column[CONTEXT], context_index(stacks, &stack->context));
+    if (stacks->columns & ET_COLUMN_LABEL_SET) {
+        et_varint_put(&stacks->column[LABEL_SET], label_set_index(stacks, &stack->label_set));
     }
 }
 
@@ -61,7 +61,7 @@ void et_stacks_free(struct et_stacks *stacks)
     for (size_t i = 0; i < 4; i++) {
         et_buf_free(&stacks->column[i]);
     }
-    et_buf_free(&stacks->contexts);
+    et_buf_free(&stacks->label_sets);
     et_strings_free(&stacks->known);
 }
 
@@ -81,10 +81,10 @@ static void deflate_into(const struct et_buf *plain, struct et_buf *out)
 enum et_packing et_pack(const struct et_stacks *stacks, bool deflate, struct et_buf *out)
 {
     struct et_buf plain = {0};
-    for (size_t i = NODE; i < CONTEXT; i++) {
+    for (size_t i = NODE; i < LABEL_SET; i++) {
         et_varint_put(&plain, stacks->column[i].size);
     }
-    for (size_t i = NODE; i <= CONTEXT; i++) {
+    for (size_t i = NODE; i <= LABEL_SET; i++) {
         et_buf_add(&plain, stacks->column[i].data, stacks->column[i].size);
     }
     struct et_buf small = {0};
@@ -108,14 +108,14 @@ bool et_stack_number(struct et_stack_reader *reader, int column, uint64_t *value
 /* The sizes of the first three columns come first. */
 static int find_columns(struct et_stack_reader *reader, const uint8_t *at, const uint8_t *end)
 {
-    uint64_t sizes[CONTEXT];
-    for (size_t i = NODE; i < CONTEXT; i++) {
+    uint64_t sizes[LABEL_SET];
+    for (size_t i = NODE; i < LABEL_SET; i++) {
         if (!et_varint_get(&at, end, &sizes[i])) {
             return -EIO;
         }
     }
-    for (size_t i = NODE; i <= CONTEXT; i++) {
-        size_t left = (size_t)(end - at), size = i == CONTEXT ? left : (size_t)sizes[i];
+    for (size_t i = NODE; i <= LABEL_SET; i++) {
+        size_t left = (size_t)(end - at), size = i == LABEL_SET ? left : (size_t)sizes[i];
         if (size > left) {
             return -EIO;
         }
@@ -172,13 +172,13 @@ void et_unpacked_free(struct et_unpacked *unpacked)
     et_buf_free(&unpacked->bytes);
 }
 
-bool et_context_next(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3])
+bool et_label_set_next(const uint8_t **at, const uint8_t *end, uint64_t *labels, uint64_t ids[3])
 {
     return *at && et_varint_get(at, end, labels) && et_varint_get(at, end, &ids[0]) &&
            et_varint_get(at, end, &ids[1]) && et_varint_get(at, end, &ids[2]);
 }
 
-char *et_context_text(const char *lines, const uint64_t ids[3])
+char *et_label_set_text(const char *lines, const uint64_t ids[3])
 {
     struct et_labels all = {0};
     char hex[40];

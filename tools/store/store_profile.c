@@ -17,12 +17,12 @@ static int sum_stacks(struct et_row *row, bool cpu, struct et_blob stacks)
     return err;
 }
 
-static int add_labels(struct et_store *store, int64_t series, struct et_blob contexts)
+static int add_labels(struct et_store *store, int64_t series, struct et_blob label_sets)
 {
-    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    const uint8_t *at = label_sets.bytes, *end = label_sets.size ? at + label_sets.size : at;
     uint64_t labels, ids[3];
     int err = 0;
-    while (!err && at < end && et_context_next(&at, end, &labels, ids)) {
+    while (!err && at < end && et_label_set_next(&at, end, &labels, ids)) {
         err = labels ? et_store_run(store, "INSERT OR IGNORE INTO series_labels (series, labels) VALUES (?, ?)", "iu",
                                     series, labels)
                      : 0;
@@ -38,7 +38,7 @@ static const char BUCKET_DIRTY[] =
     " SET dirty = 1 WHERE NOT dirty";
 
 int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
-                         struct et_blob contexts)
+                         struct et_blob label_sets)
 {
     row->value_sum = row->count_sum = 0;
     int err = sum_stacks(row, cpu, stacks);
@@ -49,7 +49,7 @@ int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, s
     int64_t id = sqlite3_last_insert_rowid(store->db);
     err = err ? err
               : et_store_run(store, "INSERT INTO stacks (profile, stacks, contexts) VALUES (?, ?, ?)", "ibb", id,
-                             stacks.bytes, stacks.size, contexts.bytes, contexts.size);
+                             stacks.bytes, stacks.size, label_sets.bytes, label_sets.size);
     if (!err && row->level + 1 < ET_LEVELS) {
         int64_t bucket = et_bucket_start(row->level + 1, row->at_ns);
         err = et_store_run(store, BUCKET_DIRTY, "ii", (int64_t)row->level + 1, bucket);
@@ -74,7 +74,7 @@ static int64_t add_to_series(struct et_store *store, const struct et_stored *p)
 
 int et_store_profile(struct et_store *store, const struct et_stored *p)
 {
-    struct et_blob contexts = {p->stacks.contexts.data, p->stacks.contexts.size};
+    struct et_blob label_sets = {p->stacks.label_sets.data, p->stacks.label_sets.size};
     int64_t series = add_to_series(store, p);
     if (series <= 0) {
         return series < 0 ? (int)series : -EIO;
@@ -93,8 +93,8 @@ int et_store_profile(struct et_store *store, const struct et_stored *p)
         .packing = et_pack(&p->stacks, false, &bytes),
     };
     struct et_blob stacks = {bytes.data, bytes.size};
-    int err = add_labels(store, series, contexts);
-    int64_t id = err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, contexts);
+    int err = add_labels(store, series, label_sets);
+    int64_t id = err ? err : et_store_add_row(store, &row, strcmp(p->kind, ET_CPU) == 0, stacks, label_sets);
     const struct et_counted more = {
         .value = row.value_sum, .count = row.count_sum, .profiles = 1, .last_ns = p->end_ns};
     et_buf_free(&bytes);

@@ -121,6 +121,19 @@ static int choose_usable(struct et_store *store, const struct et_selection *sele
     return got;
 }
 
+static const char ROLLUP_AFTER[] =
+    "SELECT id, NULL, start_ns, end_ns, profiles, period, samples, quantum, columns, packing FROM rollup WHERE id > ?"
+    " ORDER BY id LIMIT 1";
+
+int et_rollup_after(struct et_store *store, int64_t after, struct et_row *out)
+{
+    sqlite3_stmt *row = et_store_bind(store, ROLLUP_AFTER, "i", after);
+    int got = et_store_step(store, row);
+    *out = got == 1 ? rollup_of(row) : (struct et_row){0};
+    sqlite3_reset(row);
+    return got;
+}
+
 sqlite3_stmt *et_rollup_bind(struct et_store *store, int64_t id)
 {
     return et_store_bind(store, "SELECT stacks, contexts, members FROM rollup WHERE id = ?", "i", id);
@@ -257,7 +270,7 @@ static int store_rollup(struct hour_roller *r, const struct et_series *series, c
                            series->unit, tags, row->start_ns, row->end_ns, row->profiles, row->period, row->samples,
                            row->quantum, (int64_t)row->columns, (int64_t)row->packing, (const void *)members->data,
                            members->size, (const void *)merged->stacks.data, merged->stacks.size,
-                           (const void *)merged->contexts.data, merged->contexts.size);
+                           (const void *)merged->label_sets.data, merged->label_sets.size);
     free(tags);
     return err;
 }

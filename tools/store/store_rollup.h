@@ -33,7 +33,10 @@ bool et_rollup_serves(const struct et_query *query, bool level);
 int et_rollup_choose(struct et_store *store, const struct et_selection *selection, const struct et_bucket *hour,
                      struct et_rows *out, struct et_map *replaced, bool *complete);
 
-/* The statement, ready to step, whose row has the roll-up's stacks, contexts and members. NULL: failed. */
+/* Reads the roll-up behind the one with id `after`; members are not in it. Returns 1, 0: there is none, or an error. */
+int et_rollup_after(struct et_store *store, int64_t after, struct et_row *out);
+
+/* The statement, ready to step, whose row has the roll-up's stacks, label sets and members. NULL: failed. */
 sqlite3_stmt *et_rollup_bind(struct et_store *store, int64_t id);
 
 /* Calls for the series of each row that a roll-up replaces. members: its column. */

@@ -57,14 +57,16 @@ struct et_row {
 /* Adds a row of any level. Sets its sums and id, and marks the bucket it will be merged into. Returns the id or an
  * error. */
 int64_t et_store_add_row(struct et_store *store, struct et_row *row, bool cpu, struct et_blob stacks,
-                         struct et_blob contexts);
+                         struct et_blob label_sets);
 
 /* A process's profiles of one kind. */
 struct et_series {
     int64_t id, origin;
     char *kind, *unit, *tags, *service, *host;
     struct et_process process; /* points to these strings */
+    int64_t last_ns;           /* end of its last profile, whatever the query's range */
     bool cpu;
+    bool ended; /* its process said that it ends; only after et_selection_ends() */
 };
 
 /* The series that a query selects. Zeroed: none. */
@@ -75,9 +77,16 @@ struct et_selection {
 };
 
 /* Selects series of a kind (NULL: any) that may have matching stacks and have data in the range, extended by slack_ns.
- * ET_WALL selects CPU and wait time of processes without wall time. */
+ * ET_WALL selects CPU and wait time of services without wall time. */
 int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
                       struct et_selection *out);
+
+/* Finds which of the processes have ended. Returns 0 or an error. */
+int et_selection_ends(struct et_store *store, struct et_selection *selection);
+/* The moment whose levels a range asks for: its end, or that of the last profile. */
+int64_t et_selection_end(const struct et_selection *selection, int64_t to_ns);
+/* Whether the process of a level lived then. last: its last row until then. */
+bool et_series_lives(const struct et_series *series, const struct et_row *last, int64_t at_ns);
 
 /* A merged row may cover a time in which its series has no data. */
 #define ET_SLACK_NS (3600 * ET_NS_PER_S)
@@ -95,7 +104,7 @@ bool et_query_asks_ids(const struct et_query *query);
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out);
 void et_selection_free(struct et_selection *selection);
 
-/* Statements, ready to step: stacks and contexts of a row; rows of a level with from <= at_ns < to, for et_row_of();
+/* Statements, ready to step: stacks and label sets of a row; rows of a level with from <= at_ns < to, for et_row_of();
  * label lines of a series. NULL: failed. */
 sqlite3_stmt *et_stacks_bind(struct et_store *store, int64_t row);
 sqlite3_stmt *et_rows_bind(struct et_store *store, int level, int64_t from_ns, int64_t to_ns);

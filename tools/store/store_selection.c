@@ -113,6 +113,7 @@ static int add_series(struct et_store *store, const struct et_query *query, sqli
         .tags = et_strdup(et_column_text(row, 4)),
         .service = et_strdup(et_column_text(row, 5)),
         .host = et_strdup(et_column_text(row, 6)),
+        .last_ns = sqlite3_column_int64(row, 7),
     };
     series.process = (struct et_process){.tags = series.tags, .service = series.service, .host = series.host};
     series.cpu = strcmp(series.kind, ET_CPU) == 0;
@@ -129,10 +130,10 @@ static int add_series(struct et_store *store, const struct et_query *query, sqli
 }
 
 static const char SERIES_WANTED[] =
-    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o"
+    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host, s.last_ns FROM series s JOIN origin o"
     " ON o.id = s.origin WHERE s.last_ns > ?1 AND s.first_ns < ?2 AND (?3 = '' OR o.service = ?3) AND (?4 = ''"
-    " OR s.kind = ?4 OR (?4 = 'wall' AND s.kind IN ('cpu', 'wait') AND NOT EXISTS (SELECT 1 FROM series w"
-    " WHERE w.origin = s.origin AND w.kind = 'wall'))) ORDER BY s.id";
+    " OR s.kind = ?4 OR (?4 = 'wall' AND s.kind IN ('cpu', 'wait') AND o.service NOT IN (SELECT v.service FROM series w"
+    " JOIN origin v ON v.id = w.origin WHERE w.kind = 'wall'))) ORDER BY s.id";
 
 int et_selection_make(struct et_store *store, const struct et_query *query, const char *kind, int64_t slack_ns,
                       struct et_selection *out)
@@ -150,7 +151,7 @@ int et_selection_make(struct et_store *store, const struct et_query *query, cons
 }
 
 static const char SERIES_GET[] =
-    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host FROM series s JOIN origin o"
+    "SELECT s.id, s.origin, s.kind, s.unit, o.tags, o.service, o.host, s.last_ns FROM series s JOIN origin o"
     " ON o.id = s.origin WHERE s.id = ?";
 
 int et_selection_one(struct et_store *store, int64_t series, struct et_selection *out)
@@ -161,6 +162,49 @@ int et_selection_one(struct et_store *store, int64_t series, struct et_selection
     int err = got == 1 ? add_series(store, &all, row, out) : got ? got : -EIO;
     sqlite3_reset(row);
     return err;
+}
+
+/* ---- who lives ---- */
+
+static const char HAS_ENDED[] = "SELECT count(*) > 0 AND min(ended) FROM segment WHERE origin = ?";
+
+int et_selection_ends(struct et_store *store, struct et_selection *selection)
+{
+    int err = 0;
+    for (size_t i = 0; i < selection->count && !err; i++) {
+        sqlite3_stmt *row = et_store_bind(store, HAS_ENDED, "i", selection->series[i].origin);
+        int got = et_store_step(store, row);
+        selection->series[i].ended = got == 1 && sqlite3_column_int(row, 0);
+        err = got < 0 ? got : 0;
+        sqlite3_reset(row);
+    }
+    return err;
+}
+
+int64_t et_selection_end(const struct et_selection *selection, int64_t to_ns)
+{
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < selection->count; i++) {
+        last = selection->series[i].last_ns > last ? selection->series[i].last_ns : last;
+    }
+    return last < to_ns ? last : to_ns;
+}
+
+/* A process that goes on reports again after its interval, give or take. One that has ended counts beside those that
+ * ended with it, and not beside the one that was started in its place, which reports an interval later. */
+bool et_series_lives(const struct et_series *series, const struct et_row *last, int64_t at_ns)
+{
+    static const int64_t least_ns = 30 * ET_NS_PER_S, ended_ns = 2 * ET_NS_PER_S, unknown_ns = 300 * ET_NS_PER_S;
+    int64_t interval = (last->end_ns - last->start_ns) / (int64_t)(last->profiles ? last->profiles : 1);
+    int64_t grace = 5 * (interval / 2);
+    if (series->ended) {
+        grace = interval > ended_ns ? interval : ended_ns;
+    } else if (interval == 0) {
+        grace = unknown_ns; /* of a foreign sender, which says only when */
+    } else if (grace < least_ns) {
+        grace = least_ns;
+    }
+    return series->last_ns >= at_ns || at_ns - series->last_ns <= grace;
 }
 
 void et_selection_free(struct et_selection *selection)

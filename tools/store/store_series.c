@@ -5,6 +5,7 @@
  *                     finish_lines
  */
 #include "tools/lib/labels.h"
+#include "tools/store/store_damage.h"
 #include "tools/store/store_rows.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@ struct timeline_builder {
     struct et_timeline *out;
     const struct et_kind *kind;
     struct et_selection selection;
-    bool labelled; /* the query depends on labels of stacks */
+    int64_t end_ns; /* of the levels: the range's, or that of the last profile */
+    bool labelled;  /* the query depends on labels of stacks */
     struct et_unpacked unpacked;
     struct et_strings names; /* of the lines, in order */
     struct timeline_line *lines;
@@ -60,18 +62,24 @@ static uint32_t group_line(struct timeline_builder *l, const struct et_series *s
     return number;
 }
 
+/* A sum that would reach 2^63, by a sender's wrong figures, stays below it. */
+static uint64_t add_bounded(uint64_t sum, uint64_t more)
+{
+    return more < INT64_MAX - sum ? sum + more : INT64_MAX;
+}
+
 static void add_to_line(struct timeline_builder *l, uint32_t line, size_t step, uint64_t value, uint64_t count)
 {
     struct timeline_line *to = &l->lines[line];
-    to->values[step] += value;
-    to->counts[step] += count;
-    to->value += value;
-    to->count += count;
+    to->values[step] = add_bounded(to->values[step], value);
+    to->counts[step] = add_bounded(to->counts[step], count);
+    to->value = add_bounded(to->value, value);
+    to->count = add_bounded(to->count, count);
 }
 
 /* ---- rows ---- */
 
-static bool context_matches(const struct timeline_builder *l, const struct et_series *series, const char *labels)
+static bool label_set_matches(const struct timeline_builder *l, const struct et_series *series, const char *labels)
 {
     for (size_t i = 0; i < l->query->matcher_count; i++) {
         if (!et_process_matches(&l->query->matchers[i], labels, &series->process)) {
@@ -81,26 +89,26 @@ static bool context_matches(const struct timeline_builder *l, const struct et_se
     return true;
 }
 
-/* The line of a context + 2; 1: excluded; or an error. */
-static int64_t find_context_line(struct timeline_builder *l, const struct et_series *series, uint64_t labels,
-                                 const uint64_t ids[3])
+/* The line of a label set + 2; 1: excluded; or an error. */
+static int64_t find_label_set_line(struct timeline_builder *l, const struct et_series *series, uint64_t labels,
+                                   const uint64_t ids[3])
 {
     struct et_buf lines = {0};
     int err = et_store_labels_text(l->store, (int64_t)labels, &lines);
     err = err ? err : et_store_late(l->store);
-    char *full = et_context_text(lines.data, ids);
-    int64_t line = context_matches(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
+    char *full = et_label_set_text(lines.data, ids);
+    int64_t line = label_set_matches(l, series, full) ? (int64_t)group_line(l, series, full) + 2 : 1;
     free(full);
     et_buf_free(&lines);
     return err ? err : line;
 }
 
-/* Writes the lines of a row's contexts to numbers[]. Returns their number or an error. */
-static int64_t read_context_lines(struct timeline_builder *l, const struct et_row *row, struct et_blob contexts,
-                                  int64_t **numbers)
+/* Writes the lines of a row's label sets to numbers[]. Returns their number or an error. */
+static int64_t read_label_set_lines(struct timeline_builder *l, const struct et_row *row, struct et_blob label_sets,
+                                    int64_t **numbers)
 {
     const struct et_series *series = &l->selection.series[row->series];
-    const uint8_t *at = contexts.bytes, *end = contexts.size ? at + contexts.size : at;
+    const uint8_t *at = label_sets.bytes, *end = label_sets.size ? at + label_sets.size : at;
     uint64_t labels = 0, ids[3] = {0};
     size_t count = 0, capacity = 0;
     do {
@@ -109,7 +117,7 @@ static int64_t read_context_lines(struct timeline_builder *l, const struct et_ro
             known = et_map_at(&l->known, (uint64_t)row->series << 32 | labels);
             own = *known;
         }
-        int64_t line = own ? (int64_t)own : find_context_line(l, series, labels, ids);
+        int64_t line = own ? (int64_t)own : find_label_set_line(l, series, labels, ids);
         if (line < 0) {
             return line;
         }
@@ -118,7 +126,7 @@ static int64_t read_context_lines(struct timeline_builder *l, const struct et_ro
         }
         *numbers = et_reserve(*numbers, &capacity, count + 1, sizeof **numbers);
         (*numbers)[count++] = line;
-    } while (at < end && et_context_next(&at, end, &labels, ids));
+    } while (at < end && et_label_set_next(&at, end, &labels, ids));
     return (int64_t)count;
 }
 
@@ -126,15 +134,19 @@ static int sum_row_stacks(struct timeline_builder *l, const struct et_row *row, 
 {
     sqlite3_stmt *statement = et_stacks_bind(l->store, row->id);
     int got = et_store_step(l->store, statement);
-    if (got != 1) {
-        return got ? got : -EIO;
+    if (got < 0) {
+        return got;
     }
-    struct et_blob stacks = et_column_blob(statement, 0);
-    int64_t *numbers = NULL, count = read_context_lines(l, row, et_column_blob(statement, 1), &numbers);
-    int err = count < 0 ? (int)count : et_unpack(&l->unpacked, row->packing, row->columns, stacks.bytes, stacks.size);
+    if (!got || et_row_unpack(&l->unpacked, row, et_column_blob(statement, 0))) {
+        sqlite3_reset(statement);
+        et_damage_note(l->store, row, &l->selection.series[row->series], "its stacks cannot be read");
+        return 0;
+    }
+    int64_t *numbers = NULL, count = read_label_set_lines(l, row, et_column_blob(statement, 1), &numbers);
+    int err = count < 0 ? (int)count : 0;
     for (size_t i = 0; !err && i < l->unpacked.count; i++) {
         const struct et_packed *stack = &l->unpacked.stacks[i];
-        int64_t line = numbers[stack->context < count ? stack->context : 0];
+        int64_t line = numbers[stack->label_set < count ? stack->label_set : 0];
         uint64_t value = stack->value * row->quantum;
         bool cpu = l->kind && strcmp(l->kind->name, ET_CPU) == 0;
         if (line > 1) {
@@ -147,13 +159,21 @@ static int sum_row_stacks(struct timeline_builder *l, const struct et_row *row, 
     return err;
 }
 
+/* Whether a row of a level counts: its process' last one in the step, if that lived at the step's end. */
+static bool lives_last(struct timeline_builder *l, const struct et_row *row, size_t step)
+{
+    uint64_t key = (uint64_t)row->series * ET_TIMELINE_STEPS + step;
+    int64_t end_ns = l->out->from_ns + (int64_t)(step + 1) * l->out->step_ns;
+    return et_row_is_last(&l->latest, key, row) &&
+           et_series_lives(&l->selection.series[row->series], row, end_ns < l->end_ns ? end_ns : l->end_ns);
+}
+
 static int sum_row(struct timeline_builder *l, const struct et_row *row)
 {
     int64_t after = row->at_ns - l->out->from_ns;
     size_t step = after > 0 ? (size_t)(after / l->out->step_ns) : 0; /* a lead belongs to the first */
     bool level = l->kind && l->kind->level;
-    uint64_t key = (uint64_t)row->series * ET_TIMELINE_STEPS + step;
-    if (step >= l->out->steps || (level && !et_row_is_last(&l->latest, key, row))) {
+    if (step >= l->out->steps || (level && !lives_last(l, row, step))) {
         return 0;
     }
     if (l->labelled) {
@@ -202,6 +222,8 @@ static int sum_all_rows(struct timeline_builder *l, const char *kind)
     struct et_rows rows = {0};
     int err = et_selection_make(l->store, l->query, kind, ET_SLACK_NS, &l->selection);
     err = err ? err : find_labelled(l);
+    err = err || !l->kind || !l->kind->level ? err : et_selection_ends(l->store, &l->selection);
+    l->end_ns = et_selection_end(&l->selection, l->query->to_ns);
     err = err ? err
               : et_rows_choose(l->store, &l->selection, l->query->from_ns - l->query->lead_ns, l->query->to_ns,
                                coarsest_level(l), &rows);

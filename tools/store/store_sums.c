@@ -182,7 +182,7 @@ static inline const uint8_t *next_number(const uint8_t *at, const uint8_t *end, 
 static int load_plain(struct profile_loader *s, const struct row_reader *reading, const struct et_stack_reader *blob)
 {
     const struct et_row *row = reading->row;
-    const struct query_context *seen = &s->seen[s->contexts[0]];
+    const struct query_label_set *seen = &s->seen[s->label_sets[0]];
     struct label_group *pair = &s->pairs[seen->pair];
     struct sum_pair all = {0}, *page = NULL;
     struct et_packed stack = {0};
@@ -218,7 +218,8 @@ static int load_plain(struct profile_loader *s, const struct row_reader *reading
     s->profile->label_sums[seen->sum].count += all.count;
     s->left_out.value += seen->wanted ? 0 : all.value;
     s->left_out.count += seen->wanted ? 0 : all.count;
-    return values == blob->end[1] ? 0 : -EIO;
+    s->row_sum = (struct sum_pair){all.value * sign, all.count * sign};
+    return values == blob->end[1] ? et_row_sum_check(row, s->row_sum.value) : -EIO;
 }
 
 int et_sums_add(struct profile_loader *s, const struct et_row *row, struct et_blob stacks)
@@ -229,14 +230,18 @@ int et_sums_add(struct profile_loader *s, const struct et_row *row, struct et_bl
                     row->period <= INT32_MAX;
     struct et_stack_reader blob;
     struct et_packed stack;
+    s->row_sum = (struct sum_pair){0};
     int got = et_stacks_read(&blob, &s->inflated, row->packing, row->columns, stacks.bytes, stacks.size);
     if (got == 0 && row->columns == ET_COLUMN_VALUE && !s->one_row && blob.at[2] == blob.end[3]) {
         return load_plain(s, &reading, &blob);
     }
     while (got >= 0 && (got = et_stack_next(&blob, &stack)) == 1) {
-        const struct query_context *seen = &s->seen[s->contexts[stack.context < s->context_count ? stack.context : 0]];
+        const struct query_label_set *seen =
+            &s->seen[s->label_sets[stack.label_set < s->label_set_count ? stack.label_set : 0]];
         uint64_t value = stack.value * row->quantum, count = stack_count(&reading, &stack, value);
         struct et_entry *all = &s->profile->label_sums[seen->sum];
+        s->row_sum.value += value;
+        s->row_sum.count += count;
         if (row->use == ET_USE_MINUS) { /* modulo 2^64, as all sums */
             value = 0 - value;
             count = 0 - count;
@@ -250,7 +255,7 @@ int et_sums_add(struct profile_loader *s, const struct et_row *row, struct et_bl
             s->left_out.count += count;
         }
     }
-    return got;
+    return got ? got : et_row_sum_check(row, s->row_sum.value);
 }
 
 void et_sums_free(struct profile_loader *s)

@@ -15,6 +15,7 @@
 #include "tools/symbols/debuginfod_fetch.h"
 #include "tools/lib/progress.h"
 
+#include <curl/curl.h>
 #include <elfutils/debuginfod.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_SECONDS = 10, SECONDS = 120, FILE_LIMIT = 512 << 20, REDIRECTS = 4 };
+enum { CONNECT_SECONDS = 10, SECONDS = 120, FILE_LIMIT = 512 << 20, REDIRECTS = 4, HEADERS_LIMIT = 65536 };
 
 static char process_name[] = "edgeprof-debuginfod";
 
@@ -96,6 +97,54 @@ static void set_limits(void)
     alarm((unsigned)limit(DEBUGINFOD_MAXTIME_ENV_VAR, SECONDS));
 }
 
+/* ---- headers that may be secret ---- */
+
+static struct curl_slist *read_headers(const char *path)
+{
+    struct et_buf text = {0};
+    struct curl_slist *headers = NULL;
+    bool read = et_read_file(path, HEADERS_LIMIT, &text) == 0;
+    for (size_t at = 0, size; read && at < text.size; at += size + 1) {
+        size = strcspn(text.data + at, "\r\n");
+        char *line = strndup(text.data + at, size);
+        headers = line && strchr(line, ':') ? curl_slist_append(headers, line) : headers;
+        free(line);
+    }
+    et_buf_free(&text);
+    return headers;
+}
+
+/* The status is all that is wanted. */
+static size_t on_body(char *bytes, size_t one, size_t size, void *context)
+{
+    (void)bytes, (void)one, (void)size, (void)context;
+    return 0;
+}
+
+/* The library follows redirects and sends its headers to any server, so a server with them is asked first. */
+static bool redirects_headers(const char *url, const char *id)
+{
+    const char *path = getenv(DEBUGINFOD_HEADERS_FILE_ENV_VAR);
+    struct curl_slist *headers = path && *path ? read_headers(path) : NULL;
+    struct et_buf target = {0};
+    long status = 0;
+    CURL *curl = headers ? curl_easy_init() : NULL;
+    if (curl) {
+        et_buf_printf(&target, "%s%sbuildid/%s/debuginfo", url, *url && url[strlen(url) - 1] == '/' ? "" : "/", id);
+        curl_easy_setopt(curl, CURLOPT_URL, target.data);
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+        curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+        (void)curl_easy_perform(curl); /* ignored: the library meets the error again and tells it */
+        (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+        curl_easy_cleanup(curl);
+    }
+    curl_slist_free_all(headers);
+    et_buf_free(&target);
+    return status / 100 == 3;
+}
+
 int et_debuginfod_fetcher(int argc, char **argv)
 {
     if (argc != 4 || strcmp(argv[0], process_name) != 0) {
@@ -106,6 +155,11 @@ int et_debuginfod_fetcher(int argc, char **argv)
     setenv(DEBUGINFOD_URLS_ENV_VAR, argv[1], 1);
     setenv(DEBUGINFOD_CACHE_PATH_ENV_VAR, argv[3], 1);
     setenv(DEBUGINFOD_RETRY_LIMIT_ENV_VAR, "0", 1);
+    if (redirects_headers(argv[1], argv[2])) {
+        dprintf(STDOUT_FILENO, "server response it redirects, and another server would get the headers of "
+                               "DEBUGINFOD_HEADERS_FILE; name the server that it redirects to\n");
+        return EPERM;
+    }
     debuginfod_client *client = debuginfod_begin();
     if (!client) {
         return ENOMEM;

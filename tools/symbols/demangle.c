@@ -1,15 +1,29 @@
-/* See demangle.h. C++ and Rust names are libiberty's business; they are shown without parameters and hashes. */
+/* See demangle.h. tools/lib/native_name.c reads C++, Rust and D names. */
 #include "tools/symbols/demangle.h"
+#include "tools/lib/native_name.h"
 
-#include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The dynamic linker's version is no part of a name: __libc_start_main@@GLIBC_2.34; nor are the compiler's clones. */
-static void plain(const char *symbol, struct et_buf *out)
+static bool has_only(const char *text, size_t size, const char *more)
 {
-    size_t size = strcspn(symbol, "@");
-    et_buf_add(out, symbol, size ? size : strlen(symbol));
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i], small = (char)(c | 0x20);
+        if (!((small >= 'a' && small <= 'z') || (c >= '0' && c <= '9') || strchr(more, c))) {
+            return false;
+        }
+    }
+    return size > 0;
+}
+
+/* The size of the symbol without the version that linkers append, __libc_start_main@@GLIBC_2.34. Other @ are a part of
+ * the name, as in Crystal's *Array(Int32)@Enumerable(Int32)#sum. */
+static size_t before_version(const char *symbol)
+{
+    size_t size = strcspn(symbol, "@"), at = size + strspn(symbol + size, "@");
+    bool version =
+        at - size <= 3 && has_only(symbol, size, "_.$") && has_only(symbol + at, strlen(symbol + at), "_.-+");
+    return version ? size : strlen(symbol);
 }
 
 /* ILC's helpers carry the whole name of what they look up; one frame for each kind of them says enough. */
@@ -40,36 +54,21 @@ static const char *type_of(const char *symbol)
     return size == strlen(name) ? name : NULL;
 }
 
-/* To be freed, or NULL. Rust's older names look like C++'s. */
-static char *foreign(const char *symbol)
-{
-    bool rust = strncmp(symbol, "_R", 2) == 0, cxx = strncmp(symbol, "_Z", 2) == 0;
-    struct et_buf name = {0};
-    if (!rust && !cxx) {
-        return NULL;
-    }
-    plain(symbol, &name);
-    char *readable = rust_demangle(name.data, DMGL_NO_OPTS);
-    et_buf_free(&name);
-    return readable || rust ? readable : cplus_demangle_v3(symbol, DMGL_ANSI);
-}
-
 void et_demangle(const char *symbol, const char *executable, enum et_code code, struct et_buf *out)
 {
     const char *type = type_of(symbol);
-    char *readable = type ? NULL : foreign(symbol);
+    struct et_buf name = {0};
+    et_buf_add(&name, symbol, before_version(symbol));
     if (type) {
         et_demangle_type(type, executable, out);
-    } else if (readable) {
-        et_buf_text(out, readable);
-    } else if (!helper(symbol, out)) {
+    } else if (!et_native_readable(name.data, out) && !helper(symbol, out)) {
         if (code == ET_CODE_NATIVE) {
-            plain(symbol, out);
+            et_buf_add(out, name.data, et_native_size(name.data));
         } else {
             et_demangle_dotnet(symbol, executable, code == ET_CODE_ITERATOR, out);
         }
     }
-    free(readable);
+    et_buf_free(&name);
 }
 
 size_t et_demangle_state_machine(const char *symbol)

@@ -1,5 +1,5 @@
 /*
- * Readable names out of linkers' ones: C++ (_ZN...) and .NET NativeAOT's.
+ * Readable names out of linkers' ones: C++, Rust, D (tools/lib/native_name.h) and .NET NativeAOT's.
  */
 #ifndef ET_DEMANGLE_H
 #define ET_DEMANGLE_H

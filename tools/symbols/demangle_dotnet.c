@@ -152,7 +152,7 @@ static void method_name(const struct et_dotnet_name *name, struct et_dotnet_text
     if (et_text_starts(method, "global__")) {
         method = et_text_slice(method.at + 8, et_text_end(method));
     }
-    if (et_text_is(method, "_Main__")) {
+    if (et_text_is(method, "_Main__") || et_text_is(method, "_Main_")) {
         et_buf_text(out, "Main");
     } else if (et_text_starts(method, "_ctor") || et_text_starts(method, "_cctor")) {
         method = et_text_without_numbers(et_text_slice(method.at + 1, et_text_end(method)), 1);
@@ -194,7 +194,8 @@ static bool machine_tail(const char *at, const char *end, bool *numbered, struct
     if (method->size == 0) {
         return true;
     }
-    bool named = method->size > 2 && et_text_starts(*method, "__") && isalpha((unsigned char)method->at[2]);
+    bool named = method->size > 2 && et_text_starts(*method, "__") &&
+                 (isalpha((unsigned char)method->at[2]) || et_text_is(*method, "___ctor"));
     *method = et_text_slice(at + 2, end);
     return named;
 }
@@ -208,9 +209,13 @@ static bool state_machine(const struct et_dotnet_name *name, struct et_dotnet_te
             (!numbered && !et_text_find(before, "_b__") && !et_text_find(before, "_g__"))) {
             continue;
         }
-        bool iterator = name->iterator || et_text_starts(method, "System_Collections_") ||
-                        et_text_starts(method, "System_IDisposable_");
-        member(name, before, out);
+        const char *mark = memchr(at, MARK, (size_t)(et_text_end(text) - at));
+        struct et_dotnet_text head = mark ? et_text_slice(at, mark + 1) : (struct et_dotnet_text){0};
+        struct et_dotnet_name inner = *name;
+        inner.machine = et_dotnet_last_group(name, &head);
+        bool moves = method.size == 0 || et_text_is(method, "MoveNext") || et_text_is(method, "SetStateMachine");
+        bool iterator = name->iterator || !moves;
+        member(&inner, before, out);
         et_buf_text(out, iterator ? "(iterator)" : "(async)");
         if (method.size && !et_text_is(method, "MoveNext")) {
             et_buf_char(out, '.');
@@ -283,8 +288,7 @@ void et_dotnet_demangle(const struct et_dotnet_name *from, struct et_dotnet_text
 /* The file's name as an assembly's is mangled: Orders.Api -> Orders_Api. */
 static char *assembly_of(const char *executable)
 {
-    const char *slash = strrchr(executable, '/');
-    char *name = et_strdup(slash ? slash + 1 : executable);
+    char *name = et_strdup(et_base_name(executable));
     size_t size = strlen(name);
     if (size > 3 && strcmp(name + size - 3, ".so") == 0) {
         name[size - 3] = '\0';
@@ -311,6 +315,18 @@ static char *unboxed(const char *symbol)
         et_buf_text(&plain, strncmp(symbol, stub, sizeof stub - 1) == 0 ? symbol + sizeof stub - 1 : symbol);
     }
     return plain.data;
+}
+
+/* .NET 11's runtime-async: Type__<AsyncCallable>Type__Method is the method's code, and Module___<Resume>X, *resumes,
+ * goes on with it. */
+static const char *runtime_async(const char *symbol, bool *resumes)
+{
+    static const char resume[] = "Internal_CompilerGenerated__Module___<Resume>", callable[] = "__<AsyncCallable>";
+
+    *resumes = strncmp(symbol, resume, sizeof resume - 1) == 0 && symbol[sizeof resume - 1];
+    symbol += *resumes ? sizeof resume - 1 : 0;
+    const char *found = strstr(symbol, callable);
+    return found && found[sizeof callable - 1] ? found + sizeof callable - 1 : symbol;
 }
 
 /* Takes out what flattening has left in. */
@@ -379,13 +395,16 @@ void et_demangle_type(const char *type, const char *executable, struct et_buf *o
 
 void et_demangle_dotnet(const char *symbol, const char *executable, bool iterator, struct et_buf *out)
 {
-    char *assembly = assembly_of(executable), *plain = unboxed(symbol);
+    bool resumes;
+    char *assembly = assembly_of(executable), *plain = unboxed(runtime_async(symbol, &resumes));
     struct et_dotnet_name name = {.assembly = assembly, .iterator = iterator};
     size_t before = out->size;
     et_dotnet_demangle(&name, (struct et_dotnet_text){plain, strlen(plain)}, false, out);
     drop_marks(out, before);
     if (out->size == before) {
         et_buf_text(out, symbol);
+    } else if (resumes) {
+        et_buf_text(out, "(resume)");
     }
     free(plain);
     free(assembly);

@@ -146,18 +146,21 @@ static struct et_dotnet_text without_assembly(const struct et_dotnet_name *name,
     return without_repetition(text);
 }
 
-/* Takes <>c and <>c__DisplayClass1_0 off the end; *group is kept for the type around it. */
+/* Takes <>c, <>c__1 and <>c__DisplayClass1_0, with the number of their parameters, off the end. */
 static struct et_dotnet_text without_closure(struct et_dotnet_text text)
 {
     static const char closure[] = "___c";
     const char *at = et_text_find_last(text, closure);
-    struct et_dotnet_text rest = at ? et_text_slice(at + 4, et_text_end(text)) : text;
-    if (at && at > text.at &&
-        (rest.size == 0 || et_text_starts(rest, "__DisplayClass") ||
-         (rest.size <= 3 && rest.at[0] == '_' && et_text_digits(rest.at + 1, et_text_end(rest)) + 1 == rest.size))) {
-        return et_text_slice(text.at, at);
+    if (!at || at == text.at) {
+        return text;
     }
-    return text;
+    struct et_dotnet_text rest = et_text_slice(at + 4, et_text_end(text));
+    size_t numbers = 0;
+    while (numbers < rest.size && (rest.at[numbers] == '_' || isdigit((unsigned char)rest.at[numbers]))) {
+        numbers++;
+    }
+    bool numbered = numbers == rest.size && (numbers == 0 || rest.at[0] == '_');
+    return numbered || et_text_starts(rest, "__DisplayClass") ? et_text_slice(text.at, at) : text;
 }
 
 /* Whether a type et_text_starts here: what may come after the "__" between two arguments. */
@@ -306,6 +309,9 @@ static void type_name(const struct et_dotnet_name *name, struct et_dotnet_text h
         count = et_dotnet_split(name, *group, arity_sum(head), arguments);
     }
     head = without_assembly(name, head);
+    if (et_text_starts(head, "__f__AnonymousType")) {
+        head = et_text_slice(head.at + 5, et_text_end(head));
+    }
     if (et_text_is(head, "Module")) {
         et_buf_text(out, "<Module>");
         return;
@@ -316,5 +322,12 @@ static void type_name(const struct et_dotnet_name *name, struct et_dotnet_text h
 void et_dotnet_type(const struct et_dotnet_name *name, struct et_dotnet_text text, struct et_buf *out)
 {
     const struct et_dotnet_text *group = et_dotnet_last_group(name, &text);
-    type_name(name, without_closure(text), group, out);
+    struct et_dotnet_text type = without_closure(text);
+    /* A closure's arguments begin with those of the types around it. */
+    if (type.size < text.size && !arity_sum(type)) {
+        group = NULL;
+    } else if (!group && arity_sum(type)) {
+        group = name->machine;
+    }
+    type_name(name, type, group, out);
 }

@@ -19,6 +19,8 @@ struct et_dotnet_name {
     char *flat;
     struct et_dotnet_text groups[GROUPS];
     size_t group_count;
+    const struct et_dotnet_text
+        *machine;         /* arguments of a state machine, first those of the types around it; or NULL */
     const char *assembly; /* the program's own, mangled, or "" */
     bool iterator;
     int nesting;

@@ -2,6 +2,7 @@
 #include "tools/symbols/places.h"
 #include "tools/symbols/reader.h"
 #include "tools/symbols/symstore.h"
+#include "tools/lib/time_text.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 struct found_file {
     char *build_id, *path;
@@ -23,13 +23,14 @@ struct et_places {
     pthread_mutex_t lock; /* of the files found in folders */
     struct found_file *files;
     size_t file_count, file_capacity;
-    time_t scanned;
+    int64_t scanned_ns, scan_ns; /* when, and how long it took; of the monotonic clock */
     pthread_mutex_t complaints_lock;
     struct et_strings complaints; /* each is made once */
 };
 
-/* Folders are read again after so many seconds: files may have been added. */
-enum { RETRY_SECONDS = 15, COMPLAINTS = 200 };
+/* Folders are read again after so many seconds, or later if it takes long: files may have been added. */
+enum { RETRY_SECONDS = 4, RETRY_COST = 10, RETRY_SECONDS_MOST = 15, COMPLAINTS = 200 };
+static const int64_t SECOND_NS = 1000000000;
 
 struct et_places *et_places_new(void)
 {
@@ -82,11 +83,11 @@ const char *et_places_store(const struct et_places *places)
 }
 
 /* Senders name modules: no more lines than somebody would read. */
-void et_places_complain(struct et_places *places, const char *path, const char *why)
+void et_places_say(struct et_places *places, const char *path, const char *words)
 {
     struct et_strings *complaints = &places->complaints;
     struct et_buf line = {0};
-    et_buf_printf(&line, "symbols: %s: %s; its frames are shown as module+offset", path, why);
+    et_buf_printf(&line, "symbols: %s: %s", path, words);
     pthread_mutex_lock(&places->complaints_lock);
     size_t before = complaints->count;
     bool fresh = before < COMPLAINTS && !et_known(complaints, line.data);
@@ -99,14 +100,34 @@ void et_places_complain(struct et_places *places, const char *path, const char *
     et_buf_free(&line);
 }
 
+void et_places_complain(struct et_places *places, const char *path, const char *why)
+{
+    struct et_buf words = {0};
+    et_buf_printf(&words, "%s; its frames are shown as module+offset", why);
+    et_places_say(places, path, words.data);
+    et_buf_free(&words);
+}
+
 /* ---- places ---- */
+
+/* What a file's headers promise, or what was found when it was opened. */
+static unsigned quality_of(const struct et_choice *best, const char *path, unsigned promised)
+{
+    for (size_t i = 0; best->tried && i < best->tried->count; i++) {
+        if (strcmp(best->tried->files[i].path, path) == 0) {
+            return best->tried->files[i].quality;
+        }
+    }
+    return promised;
+}
 
 static void consider(struct et_choice *best, const char *path, const struct et_symfile_facts *facts)
 {
-    if (facts->quality > best->quality) {
+    unsigned quality = quality_of(best, path, facts->quality);
+    if (quality > best->quality) {
         free(best->path);
         best->path = et_strdup(path);
-        best->quality = facts->quality;
+        best->quality = quality;
         snprintf(best->debuglink, sizeof best->debuglink, "%s", facts->debuglink);
     }
 }
@@ -155,11 +176,13 @@ static int visit(const char *path, const struct stat *status, int type, struct F
 
 static void scan_folders(struct et_places *places)
 {
-    time_t now = time(NULL);
-    if (places->scanned && now - places->scanned < RETRY_SECONDS) {
+    int64_t now = et_monotonic(), pause = places->scan_ns * RETRY_COST;
+    const int64_t least = RETRY_SECONDS * SECOND_NS, most = RETRY_SECONDS_MOST * SECOND_NS;
+    pause = pause < least ? least : pause > most ? most : pause;
+    if (places->scanned_ns && now - places->scanned_ns < pause) {
         return;
     }
-    places->scanned = now;
+    places->scanned_ns = now;
     forget_files(places);
     scanning = places;
     for (size_t i = 0; i < places->folder_count; i++) {
@@ -167,6 +190,7 @@ static void scan_folders(struct et_places *places)
             et_places_complain(places, places->folders[i], strerror(errno));
         }
     }
+    places->scan_ns = et_monotonic() - now;
 }
 
 static void consider_path(struct et_choice *best, const char *path, const char *build_id,
@@ -234,6 +258,116 @@ static void consider_known_places(const struct et_places *places, struct et_choi
         }
         et_buf_free(&place);
     }
+}
+
+/* ---- companions ---- */
+
+static int folder_of(const char *path)
+{
+    return (int)(et_base_name(path) - path);
+}
+
+/* Names are foreign: relative ones may go up, as Debian's do. */
+static bool place_common(const struct et_places *places, const struct et_companion *c, const char *file, size_t index,
+                         struct et_buf *path)
+{
+    char id[ET_BUILD_ID_TEXT];
+    bool named = et_build_id_read(c->id, id);
+    switch (index) {
+    case 0:
+        et_buf_printf(path, "%.*s%s", c->name[0] == '/' ? 0 : folder_of(file), file, c->name);
+        return true;
+    case 1:
+        et_buf_printf(path, "%.*s%s", folder_of(file), file, et_base_name(c->name));
+        return true;
+    case 2:
+        et_buf_printf(path, "/usr/lib/debug/.dwz/%s", et_base_name(c->name));
+        return true;
+    case 3:
+        if (named) {
+            et_symstore_path("/usr/lib/debug/.build-id", id, path);
+        }
+        return true;
+    case 4:
+        if (named && places->store) {
+            et_symstore_path(places->store, id, path);
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Beside the program, beside the file, and where it was compiled. A debug file's package has the program's name. */
+static bool place_split(const struct et_companion *c, const char *file, const char *module, size_t index,
+                        struct et_buf *path)
+{
+    const char *dot = strrchr(et_base_name(file), '.');
+    bool package = c->kind == ET_COMPANION_PACKAGE;
+    switch (index) {
+    case 0:
+        if (package) {
+            et_buf_printf(path, "%s.dwp", file);
+        } else if (c->name[0] == '/' || !c->folder[0]) {
+            et_buf_text(path, c->name);
+        } else {
+            et_buf_printf(path, "%s/%s", c->folder, c->name);
+        }
+        return true;
+    case 1:
+        if (package && dot) {
+            et_buf_printf(path, "%.*s.dwp", (int)(dot - file), file);
+        } else if (!package) {
+            et_buf_printf(path, "%.*s%s", folder_of(file), file, et_base_name(c->name));
+        }
+        return true;
+    case 2:
+        if (module[0] == '/') {
+            et_buf_printf(path, "%.*s%s%s", folder_of(module), module, et_base_name(package ? module : c->name),
+                          package ? ".dwp" : "");
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The files in the folders that were given, which are also asked by name: what split DWARF has elsewhere has no build
+ * id. */
+static bool place_found(struct et_places *places, const struct et_companion *c, const char *module, size_t index,
+                        struct et_buf *path)
+{
+    bool more = false;
+    pthread_mutex_lock(&places->lock);
+    scan_folders(places);
+    for (size_t i = index; i < places->file_count && !more; i++) {
+        const struct found_file *file = &places->files[i];
+        const char *base = et_base_name(file->path),
+                   *wanted = et_base_name(c->kind == ET_COMPANION_PACKAGE ? module : c->name);
+        size_t size = strlen(wanted);
+        more = true;
+        bool same = c->kind == ET_COMPANION_COMMON ? strcmp(file->build_id, c->id) == 0
+                    : c->kind == ET_COMPANION_SPLIT
+                        ? strcmp(base, wanted) == 0
+                        : strncmp(base, wanted, size) == 0 && strcmp(base + size, ".dwp") == 0;
+        if (same) {
+            et_buf_text(path, file->path);
+        }
+    }
+    pthread_mutex_unlock(&places->lock);
+    return more;
+}
+
+bool et_places_companion(struct et_places *places, const struct et_companion *companion, const char *file,
+                         const char *module, size_t index, struct et_buf *path)
+{
+    enum { KNOWN = 5 };
+    if (index >= KNOWN) {
+        return place_found(places, companion, module, index - KNOWN, path);
+    }
+    bool known = companion->kind == ET_COMPANION_COMMON ? place_common(places, companion, file, index, path)
+                                                        : place_split(companion, file, module, index, path);
+    return known || index < KNOWN;
 }
 
 void et_places_find(struct et_places *places, const char *build_id, const char *path, struct et_choice *best)

@@ -7,7 +7,7 @@
 #ifndef ET_PLACES_H
 #define ET_PLACES_H
 
-#include "tools/lib/util.h"
+#include "tools/symbols/symfile.h"
 
 struct et_places;
 
@@ -24,8 +24,18 @@ void et_places_set_store(struct et_places *places, const char *folder);
 /* That folder; NULL: there is none. Context: any thread. */
 const char *et_places_store(const struct et_places *places);
 
+/* Files that were opened, and what was really read of them. */
+struct et_tried {
+    struct et_tried_file {
+        char *path;
+        unsigned quality;
+    } files[4];
+    size_t count;
+};
+
 /* A file; zeroed: none. The caller frees the path. */
 struct et_choice {
+    const struct et_tried *tried; /* NULL: no file was opened */
     char *path;
     unsigned quality;    /* as in struct et_symfile_facts */
     char debuglink[256]; /* the same */
@@ -38,6 +48,13 @@ void et_places_find(struct et_places *places, const char *build_id, const char *
 /* Takes the file of this path if its build id is the same and it is better than *best. Context: any thread. */
 void et_places_consider(struct et_choice *best, const char *path, const char *build_id);
 
+/* Where a companion of a file may be: appends the index'th path, the likeliest first. file: the path of the one that
+ * lacks it; module: the path that senders have. False: there is no more. Context: any thread. */
+bool et_places_companion(struct et_places *places, const struct et_companion *companion, const char *file,
+                         const char *module, size_t index, struct et_buf *path);
+
+/* Says a line once: "symbols: PATH: WORDS". Context: any thread. */
+void et_places_say(struct et_places *places, const char *path, const char *words);
 /* Says once that this file's frames have no names. Context: any thread. */
 void et_places_complain(struct et_places *places, const char *path, const char *why);
 

@@ -19,11 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LINES_MOST = 200, FACTS_SECONDS = 60, WAIT_SECONDS = 600, HIDDEN_MEMORY = 4 << 20 };
+enum { QUALITY_ALL = ET_QUALITY_DYNAMIC | ET_QUALITY_SYMTAB | ET_QUALITY_DWARF };
 
 struct et_reader {
     char *path;
@@ -31,7 +33,9 @@ struct et_reader {
     int socket;
     pid_t process;
     struct et_file_identity identity;
-    bool answered; /* an address */
+    unsigned quality;
+    bool companions; /* it may lack some */
+    bool answered;   /* an address */
 };
 
 /* ---- ends of processes ---- */
@@ -122,7 +126,7 @@ static bool are_facts(const struct et_symfile_facts *facts)
 {
     size_t digits = strnlen(facts->build_id, sizeof facts->build_id),
            link = strnlen(facts->debuglink, sizeof facts->debuglink);
-    return facts->quality <= 7 && digits < sizeof facts->build_id && digits % 2 == 0 &&
+    return facts->quality <= QUALITY_ALL && digits < sizeof facts->build_id && digits % 2 == 0 &&
            et_is_hex(facts->build_id, digits) && link < sizeof facts->debuglink && !strchr(facts->debuglink, '/');
 }
 
@@ -224,21 +228,26 @@ static int open_file(struct et_reader *reader, const atomic_bool *stopping, stru
         reader->file = et_symfile_open(reader->socket, false, &words);
         close(reader->socket);
         reader->socket = -1;
-        et_buf_text(why, words);
+        if (reader->file) {
+            reader->quality = et_symfile_quality(reader->file);
+            reader->companions = et_symfile_has_companions(reader->file);
+            words = et_symfile_trouble(reader->file);
+        }
+        et_buf_text(why, words ? words : "");
         return reader->file ? 0 : -EINVAL;
     }
     int err = ask(reader, ET_ASK_OPEN, &answer, sizeof answer, WAIT_SECONDS, stopping);
-    if (!err && answer.opened != 0 && answer.opened != 1) {
+    if (!err && ((answer.opened != 0 && answer.opened != 1) || answer.quality > QUALITY_ALL)) {
         err = -EPROTO;
     }
     if (err) {
         return give_up(reader, err);
     }
-    if (answer.opened != 1) {
-        char *clean = et_clean(answer.why, strnlen(answer.why, sizeof answer.why));
-        et_buf_text(why, clean);
-        free(clean);
-    }
+    char *clean = et_clean(answer.why, strnlen(answer.why, sizeof answer.why));
+    et_buf_text(why, clean);
+    free(clean);
+    reader->quality = answer.quality;
+    reader->companions = answer.companions != 0;
     return answer.opened == 1 ? 0 : -EINVAL;
 }
 
@@ -260,7 +269,23 @@ struct et_reader *et_reader_open(const char *path, const char *build_id, const a
         et_reader_close(reader);
         return NULL;
     }
+    if (reader->quality != facts.quality && et_reader_runs()) {
+        facts.quality = reader->quality; /* nobody need open it again to know */
+        et_file_remember(&reader->identity, &facts);
+    }
     return reader;
+}
+
+int et_reader_examine_all(const char *path, struct et_symfile_facts *facts, struct et_buf *why)
+{
+    int err = et_reader_examine(path, facts);
+    if (!err && facts->quality) {
+        struct et_reader *reader = et_reader_open(path, facts->build_id, NULL, why);
+        facts->quality = reader ? reader->quality : 0;
+        err = !reader && why->size == 0 ? -EBADMSG : 0;
+        et_reader_close(reader);
+    }
+    return err;
 }
 
 struct et_reader *et_reader_open_vdso(const char *build_id)
@@ -268,9 +293,15 @@ struct et_reader *et_reader_open_vdso(const char *build_id)
     struct et_symfile *file = et_symfile_open_vdso(build_id);
     struct et_reader *reader = file ? et_alloc(1, sizeof *reader) : NULL;
     if (reader) {
-        *reader = (struct et_reader){.path = et_strdup("[vdso]"), .file = file, .socket = -1};
+        *reader = (struct et_reader){
+            .path = et_strdup("[vdso]"), .file = file, .socket = -1, .quality = et_symfile_quality(file)};
     }
     return reader;
+}
+
+unsigned et_reader_quality(const struct et_reader *reader)
+{
+    return reader->quality;
 }
 
 void et_reader_close(struct et_reader *reader)
@@ -318,6 +349,130 @@ static int receive_answer(const struct et_reader_waiting *waiting, uint64_t addr
     return err;
 }
 
+/* ---- companions ---- */
+
+enum { COMPANION_MOST = 1 << 30, PART = 1 << 20 };
+
+/* 1: the file has something to complete; 0: it lacks nothing for these addresses. */
+static int ask_lacks(struct et_reader *reader, const uint64_t *addresses, size_t count, struct et_companion *companion,
+                     const atomic_bool *stopping)
+{
+    struct et_lacks_answer answer = {0};
+    for (size_t i = 0; reader->file && i < count; i++) {
+        if (et_symfile_lacks(reader->file, addresses[i], companion)) {
+            return 1;
+        }
+    }
+    if (reader->file) {
+        return 0;
+    }
+    struct et_question *question = et_alloc(1, sizeof *question);
+    const struct et_reader_waiting waiting = et_reader_wait(reader->socket, WAIT_SECONDS, stopping);
+    question->kind = ET_ASK_LACKS;
+    question->count = (uint32_t)count;
+    memcpy(question->addresses, addresses, count * sizeof *addresses);
+    int err = et_reader_send(reader->socket, question);
+    free(question);
+    err = err ? err : et_reader_receive(&waiting, &answer, sizeof answer);
+    *companion = answer.companion;
+    bool sound = (answer.lacks == 0 || answer.lacks == 1) && companion->kind <= ET_COMPANION_SPLIT &&
+                 memchr(companion->id, 0, sizeof companion->id) && et_is_hex(companion->id, strlen(companion->id)) &&
+                 memchr(companion->name, 0, sizeof companion->name) &&
+                 memchr(companion->folder, 0, sizeof companion->folder);
+    return err ? err : sound ? answer.lacks : -EPROTO;
+}
+
+/* Passes the file's bytes on to the process; 1: they were right. */
+static int pass_on(struct et_reader *reader, const struct et_companion *companion, int fd, uint64_t size,
+                   const atomic_bool *stopping)
+{
+    struct et_question *question = et_alloc(1, sizeof *question);
+    const struct et_reader_waiting waiting = et_reader_wait(reader->socket, WAIT_SECONDS, stopping);
+    int32_t good = 0;
+    question->kind = ET_SUPPLY;
+    question->size = size;
+    question->companion = *companion;
+    int err = et_reader_send(reader->socket, question);
+    free(question);
+    err = err ? err : et_reader_receive(&waiting, &good, sizeof good);
+    char *part = et_alloc(PART, 1);
+    for (uint64_t at = 0; !err && good == 1 && at < size;) {
+        size_t wanted = size - at < PART ? (size_t)(size - at) : PART;
+        ssize_t got = pread(fd, part, wanted, (off_t)at);
+        size_t sent = got > 0 ? (size_t)got : wanted; /* cut meanwhile: what follows is wrong, and found to be */
+        err = et_reader_send_bytes(&waiting, part, sent);
+        at += sent;
+    }
+    free(part);
+    if (!err && good == 1) {
+        err = et_reader_receive(&waiting, &good, sizeof good);
+    }
+    return err ? err : good == 1;
+}
+
+static int supply_here(struct et_reader *reader, const struct et_companion *companion, const char *path)
+{
+    struct stat status;
+    int fd = et_symfile_open_file(path);
+    char *room = fd >= 0 && fstat(fd, &status) == 0 && status.st_size <= COMPANION_MOST
+                     ? et_symfile_room(reader->file, (uint64_t)status.st_size)
+                     : NULL;
+    bool good = room && pread(fd, room, (size_t)status.st_size, 0) == status.st_size &&
+                et_symfile_supply(reader->file, companion, room, (uint64_t)status.st_size);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return good;
+}
+
+static int supply(struct et_reader *reader, const struct et_companion *companion, const char *path,
+                  const atomic_bool *stopping)
+{
+    struct et_order order = {.kind = ET_ORDER_READ};
+    size_t size = strlen(path);
+    if (reader->file) {
+        return supply_here(reader, companion, path);
+    }
+    if (size == 0 || size >= sizeof order.path) {
+        return 0;
+    }
+    memcpy(order.path, path, size + 1);
+    int fd = -1;
+    struct et_order_done done = et_reader_order(&order, &fd);
+    int good =
+        fd >= 0 && done.file.size <= COMPANION_MOST ? pass_on(reader, companion, fd, done.file.size, stopping) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return good;
+}
+
+/* Looks for what the file lacks for these addresses. 0, or an error of its process. */
+static int complete(struct et_reader *reader, const struct et_reader_places *places, const uint64_t *addresses,
+                    size_t count, const atomic_bool *stopping)
+{
+    struct et_companion companion;
+    int good = 0;
+    while (reader->companions && (good = ask_lacks(reader, addresses, count, &companion, stopping)) == 1) {
+        struct et_buf path = {0};
+        good = 0;
+        for (size_t i = 0; good == 0 && places->place(places->context, &companion, i, &path); i++) {
+            good = path.size ? supply(reader, &companion, path.data, stopping) : 0;
+            et_buf_free(&path);
+        }
+        et_buf_free(&path);
+        if (good < 0) {
+            break;
+        }
+        if (good == 0) {
+            places->missing(places->context, &companion);
+        }
+    }
+    return good < 0 ? good : 0;
+}
+
+/* ---- addresses ---- */
+
 static int names_here(struct et_reader *reader, const char *module, const uint64_t *addresses, size_t count,
                       void (*answer)(void *context, uint64_t address, const struct et_resolved *resolved),
                       void *context)
@@ -343,16 +498,21 @@ static int ask_names(const struct et_reader *reader, const char *module, const u
     return err;
 }
 
-int et_reader_names(struct et_reader *reader, const char *module, const uint64_t *addresses, size_t count,
+int et_reader_names(struct et_reader *reader, const struct et_reader_places *places, const char *module,
+                    const uint64_t *addresses, size_t count,
                     void (*answer)(void *context, uint64_t address, const struct et_resolved *resolved), void *context,
                     const atomic_bool *stopping)
 {
     int err = reader->socket < 0 && !reader->file ? -EAGAIN : 0;
     if (reader->file) {
+        complete(reader, places, addresses, count, stopping);
         return names_here(reader, module, addresses, count, answer, context);
     }
     for (size_t i = 0; i < count && !err; i++) {
         size_t batch = count - i < ET_ADDRESSES_MOST ? count - i : ET_ADDRESSES_MOST;
+        if (i % ET_ADDRESSES_MOST == 0 && (err = complete(reader, places, addresses + i, batch, stopping)) != 0) {
+            break;
+        }
         const struct et_reader_waiting waiting = et_reader_wait(reader->socket, WAIT_SECONDS, stopping);
         struct et_resolved resolved = {0};
         err = i % ET_ADDRESSES_MOST == 0 ? ask_names(reader, module, addresses + i, batch) : 0;

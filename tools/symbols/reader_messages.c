@@ -1,5 +1,6 @@
 /* See reader_messages.h. */
 #include "tools/symbols/reader_messages.h"
+#include "tools/lib/time_text.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SLICE_MS = 100 }; /* how often a wait looks whether it is to end */
@@ -85,26 +85,26 @@ struct et_order_done et_reader_order(const struct et_order *order, int *fd)
     return done;
 }
 
-static int64_t monotonic_ns(void)
+/* Waits for a moment. Returns 1: the socket is ready; 0: not yet; or the error that ends the wait. */
+static int wait_a_while(const struct et_reader_waiting *waiting, short wanted)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    struct pollfd ready = {.fd = waiting->socket, .events = wanted};
+    int events = poll(&ready, 1, SLICE_MS);
+    if (waiting->stopping && *waiting->stopping) {
+        return -ECANCELED;
+    }
+    return et_monotonic() > waiting->until_ns ? -ETIMEDOUT : events > 0;
 }
 
 int et_reader_receive(const struct et_reader_waiting *waiting, void *bytes, size_t size)
 {
     for (size_t got = 0; got < size;) {
-        struct pollfd ready = {.fd = waiting->socket, .events = POLLIN};
-        int events = poll(&ready, 1, SLICE_MS);
-        if (waiting->stopping && *waiting->stopping) {
-            return -ECANCELED;
+        int ready = wait_a_while(waiting, POLLIN);
+        if (ready < 0) {
+            return ready;
         }
-        if (monotonic_ns() > waiting->until_ns) {
-            return -ETIMEDOUT;
-        }
-        ssize_t more = events > 0 ? recv(waiting->socket, (char *)bytes + got, size - got, 0) : 0;
-        if (events > 0 && (more == 0 || (more < 0 && errno != EINTR))) {
+        ssize_t more = ready ? recv(waiting->socket, (char *)bytes + got, size - got, 0) : 0;
+        if (ready && (more == 0 || (more < 0 && errno != EINTR))) {
             return -EPIPE;
         }
         got += more > 0 ? (size_t)more : 0;
@@ -125,8 +125,25 @@ int et_reader_send(int socket, const struct et_question *question)
     return 0;
 }
 
+int et_reader_send_bytes(const struct et_reader_waiting *waiting, const void *bytes, size_t size)
+{
+    for (size_t sent = 0; sent < size;) {
+        int ready = wait_a_while(waiting, POLLOUT);
+        if (ready < 0) {
+            return ready;
+        }
+        ssize_t more =
+            ready ? send(waiting->socket, (const char *)bytes + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+        if (more < 0 && errno != EINTR && errno != EAGAIN) {
+            return -EPIPE;
+        }
+        sent += more > 0 ? (size_t)more : 0;
+    }
+    return 0;
+}
+
 struct et_reader_waiting et_reader_wait(int socket, int seconds, const atomic_bool *stopping)
 {
     return (struct et_reader_waiting){
-        .socket = socket, .until_ns = monotonic_ns() + (int64_t)seconds * 1000000000, .stopping = stopping};
+        .socket = socket, .until_ns = et_monotonic() + (int64_t)seconds * 1000000000, .stopping = stopping};
 }

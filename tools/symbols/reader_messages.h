@@ -16,8 +16,9 @@ struct et_reader_waiting {
 };
 struct et_reader_waiting et_reader_wait(int socket, int seconds, const atomic_bool *stopping);
 
-/* Both return 0; -EPIPE: the other process has ended; receiving: -ETIMEDOUT, or -ECANCELED when it is to stop. */
+/* All return 0; -EPIPE: the other process has ended; receiving: -ETIMEDOUT, or -ECANCELED when it is to stop. */
 int et_reader_send(int socket, const struct et_question *question);
+int et_reader_send_bytes(const struct et_reader_waiting *waiting, const void *bytes, size_t size);
 int et_reader_receive(const struct et_reader_waiting *waiting, void *bytes, size_t size);
 
 #endif

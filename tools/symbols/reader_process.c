@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* SECONDS, MEMORY: for a file of no size. */
-enum { SECONDS = 2, BYTES_A_SECOND = 8 << 20, MEMORY = 48 << 20, MEMORY_A_BYTE = 4, MEMORY_FOR_BYTES = 512 << 20 };
+enum { SECONDS = 2, BYTES_A_SECOND = 8 << 20, MEMORY = 96 << 20, MEMORY_A_BYTE = 6, MEMORY_FOR_BYTES = 512 << 20 };
 
 /* Files up to this size are copied: somebody may overwrite them while they are in use. */
 enum { COPY_MOST = 16 << 20 };
@@ -98,14 +98,41 @@ static void answer_names(struct reading *reading, const struct et_question *ques
     }
 }
 
+static void answer_lacks(const struct reading *reading, const struct et_question *question)
+{
+    struct et_lacks_answer answer = {0};
+    for (uint32_t i = 0; reading->file && i < question->count && !answer.lacks; i++) {
+        answer.lacks = et_symfile_lacks(reading->file, question->addresses[i], &answer.companion);
+    }
+    send_all(&answer, sizeof answer);
+}
+
+static void take_companion(const struct reading *reading, const struct et_question *question)
+{
+    char *room = reading->file ? et_symfile_room(reading->file, question->size) : NULL;
+    int32_t good = room != NULL;
+    send_all(&good, sizeof good);
+    if (room) {
+        receive_all(room, (size_t)question->size);
+        good = et_symfile_supply(reading->file, &question->companion, room, question->size);
+        send_all(&good, sizeof good);
+    }
+}
+
 static void answer_open(struct reading *reading)
 {
     struct et_open_answer answer = {0};
-    const char *why = "";
+    const char *why = "", *trouble = NULL;
     if (!reading->file) {
         reading->file = et_symfile_open(reading->fd, reading->status.st_size > COPY_MOST, &why);
     }
     answer.opened = reading->file != NULL;
+    if (reading->file) {
+        answer.quality = et_symfile_quality(reading->file);
+        answer.companions = et_symfile_has_companions(reading->file);
+        trouble = et_symfile_trouble(reading->file);
+        why = trouble ? trouble : "";
+    }
     snprintf(answer.why, sizeof answer.why, "%s", why);
     send_all(&answer, sizeof answer);
 }
@@ -140,6 +167,10 @@ static _Noreturn void answer_questions(int fd)
             send_all(&answer, sizeof answer);
         } else if (question->kind == ET_ASK_OPEN) {
             answer_open(&reading);
+        } else if (question->kind == ET_ASK_LACKS) {
+            answer_lacks(&reading, question);
+        } else if (question->kind == ET_SUPPLY) {
+            take_companion(&reading, question);
         } else {
             answer_names(&reading, question);
         }
@@ -341,6 +372,9 @@ _Noreturn void et_reader_process(int orders, bool confined)
         ((char *)order)[size] = '\0';
         if (order->kind == ET_ORDER_OPEN) {
             socket = start_reader(order->path, &done, confined);
+            done.error = socket < 0 ? socket : 0;
+        } else if (order->kind == ET_ORDER_READ) {
+            socket = open_symbol_file(order->path, &done.file);
             done.error = socket < 0 ? socket : 0;
         } else {
             end_reader(order->process, &done);

@@ -15,11 +15,12 @@ struct resolving {
 static enum et_code code_at(const struct resolving *r, const char *mangled)
 {
     size_t type = et_demangle_state_machine(mangled);
-    if (!et_symfile_managed(r->file, r->address)) {
+    if (!r->file || !et_symfile_managed(r->file, r->address)) {
         return ET_CODE_NATIVE;
     }
-    return type && et_symfile_has(r->file, mangled, type, "__System_IDisposable_Dispose") ? ET_CODE_ITERATOR
-                                                                                          : ET_CODE_MANAGED;
+    bool iterator = type && (et_symfile_has(r->file, mangled, type, "__System_IDisposable_Dispose") ||
+                             et_symfile_has(r->file, mangled, type, "__System_IAsyncDisposable_DisposeAsync"));
+    return iterator ? ET_CODE_ITERATOR : ET_CODE_MANAGED;
 }
 
 static char *clean_name(const struct resolving *r, const char *mangled)
@@ -44,10 +45,17 @@ static void on_line(void *context, const char *mangled, const char *source, uint
     };
 }
 
+/* The device names the ranges of the vdso's functions, since no file has them: "[vdso]:FUNCTION". */
+static const char *name_in_path(const char *path)
+{
+    static const char start[] = "[vdso]:";
+    return strncmp(path, start, sizeof start - 1) == 0 && path[sizeof start - 1] ? path + sizeof start - 1 : NULL;
+}
+
 void et_resolve(struct et_symfile *file, const char *path, uint64_t address, struct et_resolved *out)
 {
     struct resolving r = {.file = file, .path = path, .address = address, .out = out};
-    const char *symbol = file ? et_symfile_symbol(file, address) : NULL;
+    const char *symbol = file ? et_symfile_symbol(file, address) : name_in_path(path);
     if (!file || et_symfile_lines(file, address, on_line, &r) == 0) {
         on_line(&r, symbol, NULL, 0);
     } else if (symbol) {

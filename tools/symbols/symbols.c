@@ -98,11 +98,11 @@ struct request {
     struct timespec until;
 };
 
-static void want(struct request *r, size_t index, const char *build_id, const char *path)
+static void want(struct request *r, size_t index, const char *build_id, const char *path, int64_t since_ns)
 {
     struct wanted *wanted = &r->wanted[index];
     if (!wanted->module) {
-        wanted->module = et_symbols_get_module(r->symbols, build_id, path);
+        wanted->module = et_symbols_get_module(r->symbols, build_id, path, since_ns);
         wanted->module->users++;
         wanted->first = wanted->module->state == UNKNOWN;
     }
@@ -117,7 +117,8 @@ static void collect(struct request *r)
             continue;
         }
         const struct et_module *of = &p->modules[frame->module - 1];
-        want(r, frame->module - 1, et_text(&p->strings, of->build_id), et_text(&p->strings, of->path));
+        want(r, frame->module - 1, et_text(&p->strings, of->build_id), et_text(&p->strings, of->path),
+             p->began_ns ? p->began_ns : p->start_ns);
         struct et_symbols_module *module = r->wanted[frame->module - 1].module;
         uint64_t *known = et_map_at(&module->known, frame->address);
         if (!*known) {
@@ -139,11 +140,11 @@ static bool start(struct request *r)
         if (!module) {
             continue;
         }
-        bool needed = module->pending_count || module->state == UNKNOWN;
+        bool needed = et_symbols_has_work(module);
         if (needed && !module->busy && s->thread_count == 0) {
             et_progress_of(i, r->count);
             et_symbols_work(s, module);
-            needed = module->pending_count || module->state == UNKNOWN;
+            needed = et_symbols_has_work(module);
         }
         if (needed && !module->busy && s->thread_count > 0) {
             module->queued = true;
@@ -208,6 +209,7 @@ static void fill_frame(struct request *r, struct et_frame *frame, const struct e
     const struct et_symbols_answer none = {.start = frame->address};
     const struct et_symbols_answer *answer = known && *known >= FIRST ? &module->answers[*known - FIRST] : &none;
     bool more;
+    frame->unnamed = answer->function == 0;
     r->profile->names_pending += answer->function == 0 && is_pending(r->symbols, module);
     do {
         struct et_buf name = {0};
@@ -259,7 +261,7 @@ unsigned et_symbols_quality(struct et_symbols *s, const char *build_id, const ch
 {
     struct request r = {.symbols = s, .wanted = et_alloc(1, sizeof *r.wanted), .count = 1, .wait = SERVERS};
     pthread_mutex_lock(&s->lock);
-    want(&r, 0, build_id, path);
+    want(&r, 0, build_id, path, INT64_MAX);
     wait_for(&r);
     const struct et_symbols_module *module = r.wanted[0].module;
     unsigned quality = module->quality;

@@ -3,10 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* A module without symbols is looked for again after so many seconds: files may have been added. Besides, what is kept:
- * the least recently used goes. TEXT: bytes of names. */
-enum { RETRY_SECONDS = 15, MODULES_MOST = 4096, ANSWERS_MOST = 1 << 20, TEXT_MOST = 48 << 20, FILES_MOST = 64 };
+/* Files of a module that has not all symbols are looked for again after so many seconds: some may have been added.
+ * Besides, what is kept: the least recently used goes. TEXT: bytes of names. */
+enum { RETRY_SECONDS = 10, MODULES_MOST = 4096, ANSWERS_MOST = 1 << 20, TEXT_MOST = 48 << 20, FILES_MOST = 64 };
 /* Of all open files: in processes of their own, and in this one, where a file takes about its size. */
 static const uint64_t MEMORY_THERE = (uint64_t)64 << 20, MEMORY_HERE = (uint64_t)1 << 30;
 
@@ -101,28 +102,54 @@ void et_symbols_close_files(struct et_symbols *s, const struct et_symbols_module
     }
 }
 
-struct et_symbols_module *et_symbols_get_module(struct et_symbols *s, const char *build_id, const char *path)
+/* The path is of whom asked last: its own place may be there. */
+static void retry(struct et_symbols_module *module, const char *path)
+{
+    if (module->state == UNKNOWN || (module->quality >= ET_QUALITY_DWARF && !module->lacked.kind)) {
+        return;
+    }
+    if (strcmp(module->path, path) != 0) {
+        free(module->path);
+        module->path = et_strdup(path);
+    }
+    if (module->state == ABSENT) {
+        module->state = UNKNOWN;
+    } else {
+        module->look_again = true;
+    }
+}
+
+int64_t et_symbols_file_time(const char *path, int64_t since_ns)
+{
+    struct stat status;
+    if (path[0] != '/' || stat(path, &status) != 0) {
+        return ET_FILE_ABSENT;
+    }
+    int64_t changed = (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec;
+    return changed > since_ns ? ET_FILE_CHANGED : changed;
+}
+
+struct et_symbols_module *et_symbols_get_module(struct et_symbols *s, const char *build_id, const char *path,
+                                                int64_t since_ns)
 {
     struct et_symbols_module *module = NULL;
+    int64_t file_ns = build_id[0] ? 0 : et_symbols_file_time(path, since_ns);
     for (size_t i = 0; i < s->module_count && !module; i++) {
-        bool same = strcmp(s->modules[i]->build_id, build_id) == 0;
+        bool same = strcmp(s->modules[i]->build_id, build_id) == 0 && s->modules[i]->file_ns == file_ns;
         module = same && (build_id[0] || strcmp(s->modules[i]->path, path) == 0) ? s->modules[i] : NULL;
     }
     if (!module) {
         make_room(s);
         module = et_alloc(1, sizeof *module);
         module->build_id = et_strdup(build_id);
+        module->file_ns = file_ns;
         module->path = et_strdup(path);
         s->modules = et_reserve(s->modules, &s->module_capacity, s->module_count + 1, sizeof *s->modules);
         s->modules[s->module_count++] = module;
     }
     module->used = ++s->requests;
-    if (module->state == ABSENT && !module->busy && !module->asking && time(NULL) - module->tried >= RETRY_SECONDS) {
-        if (strcmp(module->path, path) != 0) { /* its own place may be there */
-            free(module->path);
-            module->path = et_strdup(path);
-        }
-        module->state = UNKNOWN;
+    if (!module->busy && !module->asking && time(NULL) - module->tried >= RETRY_SECONDS) {
+        retry(module, path);
     }
     return module;
 }

@@ -26,6 +26,7 @@ struct et_symbols_answer {
 
 struct et_symbols_module {
     char *build_id, *path; /* of a module without build id also its key; else of whom asked last */
+    int64_t file_ns;       /* of a module without build id also its key: see et_symbols_file_time() */
     enum et_symbols_state state;
     struct et_reader *file; /* the busy thread's */
     char *file_path, *fetched;
@@ -38,11 +39,13 @@ struct et_symbols_module {
     uint64_t *pending; /* addresses without an answer yet */
     size_t pending_count, pending_capacity;
     time_t tried;
-    bool queued, busy;       /* a worker has to look at it; one does */
-    bool ask_queued, asking; /* the same of an asker */
-    bool slow;               /* somebody has waited in vain for what is being done */
-    unsigned users;          /* requests */
-    uint64_t used;           /* when, in requests */
+    bool queued, busy;          /* a worker has to look at it; one does */
+    bool look_again;            /* there may be a better file than the one in use */
+    struct et_companion lacked; /* by the file in use */
+    bool ask_queued, asking;    /* the same of an asker */
+    bool slow;                  /* somebody has waited in vain for what is being done */
+    unsigned users;             /* requests */
+    uint64_t used;              /* when, in requests */
 };
 
 enum { PENDING = 1, FIRST = 2 };
@@ -65,10 +68,23 @@ struct et_symbols {
     uint64_t requests;
 };
 
+/* What a worker has to do for it. */
+static inline bool et_symbols_has_work(const struct et_symbols_module *module)
+{
+    return module->pending_count || module->state == UNKNOWN || module->look_again;
+}
+
 /* ---- symbols_modules.c; Context: holds the lock ---- */
 
-/* Finds the module or adds it, and marks it as used. The least recently used goes when there are too many. */
-struct et_symbols_module *et_symbols_get_module(struct et_symbols *symbols, const char *build_id, const char *path);
+enum { ET_FILE_CHANGED = -1, ET_FILE_ABSENT = 0 };
+/* When the file at this path was last changed or put there; ET_FILE_CHANGED: after `since_ns`, so it may not be the one
+ * that ran. Context: any thread. */
+int64_t et_symbols_file_time(const char *path, int64_t since_ns);
+
+/* Finds the module or adds it, and marks it as used. The least recently used goes when there are too many. since_ns:
+ * when its addresses were sampled. */
+struct et_symbols_module *et_symbols_get_module(struct et_symbols *symbols, const char *build_id, const char *path,
+                                                int64_t since_ns);
 void et_symbols_free_module(struct et_symbols_module *module);
 /* Drops the module's answers; they are to be found again. */
 void et_symbols_forget(struct et_symbols *symbols, struct et_symbols_module *module);

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* TEXT: bytes of names. BATCH: addresses that are asked for at once. TRIES: files of a module, if one after the other
- * breaks its process. */
-enum { TEXT_OF_A_MODULE = 16 << 20, BATCH = 256, TRIES = 4, QUALITY_SYMTAB = 2, QUALITY_DWARF = 4 };
+/* TEXT: bytes of names. BATCH: addresses that are asked for at once. */
+enum { TEXT_OF_A_MODULE = 16 << 20, BATCH = 256 };
 /* Files that are parsed at once: a large one must not keep the others waiting. */
 enum { PARSED_MOST = 2 };
 
@@ -20,15 +19,14 @@ static bool is_named(const struct et_symbols_module *module)
     return module->path[0] != '[';
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void say_absent(const struct et_symbols *s, const struct et_symbols_module *module)
 {
     struct et_buf name = {0};
+    if (module->file_ns == ET_FILE_CHANGED) {
+        et_places_complain(s->places, module->path,
+                           "it has no build id and is newer than the profile, so it may be another version");
+        return;
+    }
     et_buf_printf(&name, "%s (build id %s)", module->path, module->build_id[0] ? module->build_id : "none");
     et_places_complain(s->places, name.data, "no symbol file found (" ET_PLACES_HINT ")");
     et_buf_free(&name);
@@ -46,7 +44,7 @@ static void say_stripped(const struct et_symbols *s, const struct et_symbols_mod
         }
     }
     if (!link[0]) {
-        snprintf(link, sizeof link, "%s.dbg or the like", base_name(module->path));
+        snprintf(link, sizeof link, "%s.dbg or the like", et_base_name(module->path));
     }
     struct et_buf why = {0};
     et_buf_printf(&why, "stripped: its names are in %s, which was not found (" ET_PLACES_HINT ")", link);
@@ -59,43 +57,77 @@ static void say_stripped(const struct et_symbols *s, const struct et_symbols_mod
 struct loaded {
     struct et_choice choice;
     struct et_reader *file;
+    struct et_tried tried;
     bool said; /* what is wrong */
 };
 
-/* Of the best file there is. */
-static struct loaded try_file(const struct et_symbols *s, const struct et_symbols_module *module, const char *fetched)
+static void note_tried(struct loaded *found)
 {
-    struct loaded found = {0};
-    struct et_buf why = {0};
-    et_places_find(s->places, module->build_id, module->path, &found.choice);
-    if (fetched) {
-        et_places_consider(&found.choice, fetched, module->build_id);
+    struct et_tried *tried = &found->tried;
+    if (tried->count < sizeof tried->files / sizeof *tried->files) {
+        tried->files[tried->count++] = (struct et_tried_file){
+            .path = et_strdup(found->choice.path), .quality = found->file ? et_reader_quality(found->file) : 0};
     }
-    if (found.choice.path) {
-        found.file = et_reader_open(found.choice.path, module->build_id, &s->stopping, &why);
-        if (!found.file && why.size) {
-            et_places_complain(s->places, found.choice.path, why.data);
-        }
-        found.choice.broken |= !found.file && why.size == 0;
-        found.said = !found.file;
-    } else if (strcmp(module->path, "[vdso]") == 0) {
-        found.file = et_reader_open_vdso(module->build_id);
-        found.choice.quality = QUALITY_SYMTAB;
-    }
-    found.said |= found.choice.broken;
-    et_buf_free(&why);
-    return found;
 }
 
-/* A file that breaks the process which reads it is not chosen a second time. */
+static void open_chosen(const struct et_symbols *s, const struct et_symbols_module *module, struct loaded *found)
+{
+    struct et_buf why = {0};
+    const char *path = found->choice.path;
+    found->file = et_reader_open(path, module->build_id, &s->stopping, &why);
+    found->choice.broken |= !found->file && why.size == 0;
+    found->said |= !found->file;
+    note_tried(found);
+    if (why.size && found->file) {
+        et_places_say(s->places, path, why.data);
+    } else if (why.size) {
+        et_places_complain(s->places, path, why.data);
+    }
+    et_buf_free(&why);
+}
+
+/* The best file there is, by what is known of those that were opened. Whether another one may be better. */
+static bool try_file(const struct et_symbols *s, const struct et_symbols_module *module, const char *fetched,
+                     struct loaded *found)
+{
+    char *before = found->choice.path;
+    size_t tried = found->tried.count;
+    found->choice = (struct et_choice){.tried = &found->tried};
+    et_places_find(s->places, module->build_id, module->path, &found->choice);
+    if (fetched) {
+        et_places_consider(&found->choice, fetched, module->build_id);
+    }
+    bool same = before && found->file && found->choice.path && strcmp(before, found->choice.path) == 0;
+    free(before);
+    if (!same) {
+        et_reader_close(found->file);
+        found->file = NULL;
+    }
+    if (found->choice.path && !same) {
+        open_chosen(s, module, found);
+    } else if (!found->choice.path && strcmp(module->path, "[vdso]") == 0) {
+        found->file = et_reader_open_vdso(module->build_id);
+    }
+    found->said |= found->choice.broken;
+    unsigned quality = found->file ? et_reader_quality(found->file) : 0;
+    return found->tried.count > tried && quality < found->choice.quality;
+}
+
+/* Files may have less than their headers promise, or break the process that reads them. */
 static struct loaded find_file(const struct et_symbols *s, const struct et_symbols_module *module, const char *fetched)
 {
-    struct loaded found = try_file(s, module, fetched);
-    for (int tries = 1; tries < TRIES && !found.file && found.choice.path && found.choice.broken && !s->stopping;
-         tries++) {
-        free(found.choice.path);
-        found = try_file(s, module, fetched);
-        found.said = true;
+    struct loaded found = {0};
+    if (!module->build_id[0] && module->file_ns == ET_FILE_CHANGED) {
+        return found;
+    }
+    while (try_file(s, module, fetched, &found) && !s->stopping) {
+    }
+    for (size_t i = 0; i < found.tried.count; i++) {
+        free(found.tried.files[i].path);
+    }
+    if (found.file && !module->build_id[0] && et_symbols_file_time(module->path, INT64_MAX) != module->file_ns) {
+        et_reader_close(found.file); /* replaced a moment ago: whoever asks next has another module */
+        found.file = NULL;
     }
     if (!found.file) {
         free(found.choice.path);
@@ -122,16 +154,48 @@ static void load(struct et_symbols *s, struct et_symbols_module *module)
     free(module->file_path);
     module->file = found.file;
     module->file_path = found.choice.path;
-    module->quality = found.file ? found.choice.quality : 0;
+    module->quality = found.file ? et_reader_quality(found.file) : 0;
     memcpy(module->debuglink, found.choice.debuglink, sizeof module->debuglink);
+    module->lacked = (struct et_companion){0};
     module->state = found.file ? OPEN : ABSENT;
     module->tried = time(NULL);
     module->ask_queued =
-        (module->ask_queued || first) && s->debuginfod && is_named(module) && module->quality < QUALITY_DWARF;
+        (module->ask_queued || first) && s->debuginfod && is_named(module) && module->quality < ET_QUALITY_DWARF;
     if (!module->ask_queued && !module->file_path && !found.said && is_named(module)) {
         say_absent(s, module);
     }
     et_symbols_close_files(s, module);
+}
+
+/* Whether the companion that was missing may have come since. */
+static bool companion_came(const struct et_symbols *s, const struct et_symbols_module *module)
+{
+    struct et_buf path = {0};
+    bool came = false;
+    for (size_t i = 0; module->lacked.kind && module->file_path && !came &&
+                       et_places_companion(s->places, &module->lacked, module->file_path, module->path, i, &path);
+         i++) {
+        came = path.size && et_symbols_file_time(path.data, (int64_t)module->tried * 1000000000) == ET_FILE_CHANGED;
+        et_buf_free(&path);
+    }
+    et_buf_free(&path);
+    return came;
+}
+
+/* Whether a better file than the one in use has come since, or what it lacks. */
+static void look_again(struct et_symbols *s, struct et_symbols_module *module)
+{
+    struct et_choice choice = {.quality = module->quality};
+    module->look_again = false;
+    pthread_mutex_unlock(&s->lock);
+    et_places_find(s->places, module->build_id, module->path, &choice);
+    bool came = choice.path || companion_came(s, module);
+    pthread_mutex_lock(&s->lock);
+    module->tried = time(NULL);
+    if (came && module->state != ABSENT) {
+        module->state = UNKNOWN;
+    }
+    free(choice.path);
 }
 
 static void publish(struct et_symbols *s, struct et_symbols_module *module, uint64_t address,
@@ -161,7 +225,7 @@ static void ask(struct et_symbols *s, struct et_symbols_module *module)
     module->ask_queued = false;
     module->asking = true;
     pthread_mutex_unlock(&s->lock);
-    et_progress("fetching symbols of %s", base_name(module->path));
+    et_progress("fetching symbols of %s", et_base_name(module->path));
     bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
     pthread_mutex_lock(&s->lock);
     module->asking = module->slow = false;
@@ -187,7 +251,7 @@ static void on_answer(void *context, uint64_t address, const struct et_resolved 
     struct et_symbols_module *module = a->module;
     a->answered++;
     pthread_mutex_lock(&a->symbols->lock);
-    if (module->file_path && module->quality < QUALITY_SYMTAB && !resolved->lines[0].function) {
+    if (module->file_path && module->quality < ET_QUALITY_SYMTAB && !resolved->lines[0].function) {
         say_stripped(a->symbols, module);
     }
     publish(a->symbols, module, address, resolved);
@@ -205,6 +269,36 @@ static void answer_nothing(struct answering *a, const uint64_t *addresses, size_
     }
 }
 
+static bool on_place(void *context, const struct et_companion *companion, size_t index, struct et_buf *path)
+{
+    const struct answering *a = context;
+    return et_places_companion(a->symbols->places, companion, a->module->file_path ? a->module->file_path : "",
+                               a->module->path, index, path);
+}
+
+static void on_missing(void *context, const struct et_companion *companion)
+{
+    const struct answering *a = context;
+    struct et_buf words = {0};
+    if (companion->kind != ET_COMPANION_PACKAGE) {
+        a->module->lacked = *companion;
+    }
+    const char *file = a->module->file_path ? a->module->file_path : a->module->path;
+    if (companion->kind == ET_COMPANION_COMMON) {
+        et_buf_printf(&words, "its names of inlined functions are in %s (build id %s), which was not found",
+                      et_base_name(companion->name), companion->id);
+    } else if (companion->kind == ET_COMPANION_SPLIT) {
+        et_buf_printf(&words, "inlined functions are in split DWARF, %s.dwp or %s, which was not found",
+                      et_base_name(a->module->path), companion->name);
+    }
+    char *clean = words.data ? et_clean(words.data, words.size) : NULL;
+    if (clean) {
+        et_places_say(a->symbols->places, file, clean);
+    }
+    free(clean);
+    et_buf_free(&words);
+}
+
 /* Those that are not answered, because the file's process ended, are asked for again. */
 static void find_names(struct et_symbols *s, struct et_symbols_module *module)
 {
@@ -220,7 +314,8 @@ static void find_names(struct et_symbols *s, struct et_symbols_module *module)
         et_places_complain(s->places, module->file_path, "names of more than 16 MiB are not kept");
     }
     if (read) {
-        err = et_reader_names(module->file, module->path, addresses, count, on_answer, &a, &s->stopping);
+        const struct et_reader_places places = {on_place, on_missing, &a};
+        err = et_reader_names(module->file, &places, module->path, addresses, count, on_answer, &a, &s->stopping);
     } else {
         answer_nothing(&a, addresses, count);
     }
@@ -255,15 +350,17 @@ void et_symbols_work(struct et_symbols *s, struct et_symbols_module *module)
     module->queued = false;
     module->busy = true;
     begin_parsing(s);
-    while (!s->stopping && (module->pending_count || module->state == UNKNOWN)) {
-        if (module->state == UNKNOWN || module->state == CLOSED) {
+    while (!s->stopping && et_symbols_has_work(module)) {
+        if (module->look_again) {
+            look_again(s, module);
+        } else if (module->state == UNKNOWN || module->state == CLOSED) {
             load(s, module);
             if (s->wait_ns == 0 && module->ask_queued) {
                 ask(s, module);
             }
-            continue;
+        } else {
+            find_names(s, module);
         }
-        find_names(s, module);
     }
     end_parsing(s);
     module->busy = module->slow = false;

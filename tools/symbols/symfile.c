@@ -61,12 +61,16 @@ static unsigned read_quality(Elf *elf)
     Elf_Scn *section = NULL;
     while ((section = elf_nextscn(elf, section))) {
         GElf_Shdr header;
-        if (et_symfile_section_is(elf, section, &header, ".debug_info")) {
-            quality |= 4;
-        } else if (et_symfile_section_is(elf, section, &header, ".symtab")) {
-            quality |= 2;
+        bool gnu = et_symfile_section_is(elf, section, &header, ".zdebug_info");
+        uint64_t size;
+        if (gnu || et_symfile_section_is(elf, section, &header, ".debug_info")) {
+            bool known = et_symfile_packing(section, &header, gnu, &size) != ET_PACKED_STRANGE;
+            quality |= known ? ET_QUALITY_DWARF : 0;
+        } else if (et_symfile_section_is(elf, section, &header, ".symtab") ||
+                   et_symfile_section_is(elf, section, &header, ".gnu_debugdata")) {
+            quality |= ET_QUALITY_SYMTAB;
         } else if (et_symfile_section_is(elf, section, &header, ".dynsym")) {
-            quality |= 1;
+            quality |= ET_QUALITY_DYNAMIC;
         }
     }
     return quality;
@@ -111,23 +115,33 @@ int et_symfile_examine(int fd, struct et_symfile_facts *facts)
 static struct et_symfile *read_file(struct et_symfile *file, const char **why)
 {
     file->ranges_left = ET_SYMFILE_RANGES;
+    file->unpacked_left = et_symfile_unpacked_most(file->bytes);
+    bool promised = read_quality(file->elf) & ET_QUALITY_DWARF;
     et_symfile_load_symbols(file);
     et_symfile_find_managed(file);
     et_symfile_find_tables(file);
-    file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+    et_symfile_find_common(file);
+    if (et_symfile_unpack(file, file->elf, &file->trouble)) {
+        file->trouble = NULL;
+        file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+    }
     if (file->dwarf) {
         et_symfile_load_units(file);
     }
+    if (file->range_count > 0) {
+        file->quality |= ET_QUALITY_DWARF;
+    } else if (promised && !file->trouble) {
+        file->trouble = "its debugging information cannot be read";
+    }
     if (file->symbol_count == 0 && file->range_count == 0) {
-        *why = "no symbols";
+        *why = file->trouble ? file->trouble : "no symbols";
         et_symfile_close(file);
         return NULL;
     }
     return file;
 }
 
-/* GUARD: zeros behind the file, since libdw looks for the end of a text beyond the end of its section. */
-enum { FILE_MOST = 1 << 30, GUARD = 4096 };
+enum { FILE_MOST = 1 << 30 };
 
 static bool copy_file(struct et_symfile *file, int fd, size_t size, const char **why)
 {
@@ -158,7 +172,7 @@ static bool read_image(struct et_symfile *file, int fd, bool map, const char **w
         return false;
     }
     size_t size = (size_t)status.st_size;
-    file->mapped = size + GUARD;
+    file->mapped = size + ET_SYMFILE_GUARD;
     void *image =
         mmap(NULL, file->mapped, map ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (image == MAP_FAILED) {
@@ -211,6 +225,16 @@ uint64_t et_symfile_bytes(const struct et_symfile *file)
     return file->bytes;
 }
 
+unsigned et_symfile_quality(const struct et_symfile *file)
+{
+    return file->quality;
+}
+
+const char *et_symfile_trouble(const struct et_symfile *file)
+{
+    return file->trouble;
+}
+
 void et_symfile_close(struct et_symfile *file)
 {
     if (!file) {
@@ -219,14 +243,20 @@ void et_symfile_close(struct et_symfile *file)
     for (size_t i = 0; i < file->unit_count; i++) {
         free(file->units[i].functions);
     }
+    dwarf_end(file->dwarf);
+    et_symfile_close_companions(file);
     free(file->units);
     free(file->ranges);
     free(file->symbols);
-    dwarf_end(file->dwarf);
     if (file->tables) {
         dwarf_cfi_end(file->tables);
     }
     elf_end(file->elf);
+    elf_end(file->mini);
+    for (size_t i = 0; i < file->buffer_count; i++) {
+        free(file->buffers[i]);
+    }
+    free(file->buffers);
     if (file->image) {
         munmap(file->image, file->mapped);
     }

@@ -20,14 +20,14 @@ static const char *strip_label(const char *name)
 
 /* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
  */
-static uint64_t section_end(struct et_symfile *file, const GElf_Sym *sym)
+static uint64_t section_end(Elf *elf, const GElf_Sym *sym)
 {
     GElf_Shdr header;
     if (sym->st_shndx == SHN_XINDEX) {
         return UINT64_MAX; /* more sections than the symbol can say */
     }
     if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE ||
-        !gelf_getshdr(elf_getscn(file->elf, sym->st_shndx), &header)) {
+        !gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header)) {
         return 0;
     }
     return header.sh_addr + header.sh_size;
@@ -39,20 +39,30 @@ static bool names_section(unsigned type, const char *name)
     return type == STT_NOTYPE && (strncmp(name, "__start_", 8) == 0 || strncmp(name, "__stop_", 7) == 0);
 }
 
-static void add_symbol(struct et_symfile *file, const GElf_Sym *sym, const char *name, bool thumb)
+/* $a, $d, $t and $x, alone or with .suffix (RISC-V: also $xrv64...), say what kind of code or data begins. Swift's
+ * functions begin with $s. */
+static bool is_mapping_symbol(GElf_Half machine, unsigned type, const char *name)
+{
+    bool marked = machine == EM_ARM || machine == EM_AARCH64 || machine == EM_RISCV || machine == EM_CSKY;
+    return marked && type == STT_NOTYPE && name[0] == '$' && name[1] && strchr("adtx", name[1]) &&
+           (!name[2] || name[2] == '.' || (machine == EM_RISCV && strncmp(name, "$xrv", 4) == 0));
+}
+
+static void add_symbol(struct et_symfile *file, Elf *elf, const GElf_Sym *sym, const char *name, GElf_Half machine)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
     bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
-    uint64_t limit = section_end(file, sym);
-    if (!name || !*name || *name == '$' || limit == 0 || (!function && !data) || names_section(type, name)) {
+    uint64_t limit = section_end(elf, sym);
+    if (!name || !*name || is_mapping_symbol(machine, type, name) || limit == 0 || (!function && !data) ||
+        names_section(type, name)) {
         return;
     }
     const char *own = strip_label(name);
     if (!own || !*own) {
         return;
     }
-    uint64_t start = sym->st_value & ~(uint64_t)(thumb && function);
+    uint64_t start = sym->st_value & ~(uint64_t)(machine == EM_ARM && function);
     int rank = (function ? 4 : 0) + (sym->st_size != 0 ? 2 : 0) + (GELF_ST_BIND(sym->st_info) != STB_LOCAL ? 1 : 0);
     file->symbols = et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
     file->symbols[file->symbol_count++] = (struct et_symfile_symbol){
@@ -68,18 +78,18 @@ static int by_address(const void *a, const void *b)
     return x->rank != y->rank ? y->rank - x->rank : strcmp(x->name, y->name);
 }
 
-static void read_symbols(struct et_symfile *file, Elf_Scn *section, const GElf_Shdr *header)
+static void read_symbols(struct et_symfile *file, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
 {
     Elf_Data *data = elf_getdata(section, NULL);
-    GElf_Ehdr elf;
-    if (!data || header->sh_entsize == 0 || !gelf_getehdr(file->elf, &elf)) {
+    GElf_Ehdr head;
+    if (!data || header->sh_entsize == 0 || !gelf_getehdr(elf, &head)) {
         return;
     }
     size_t count = data->d_size / header->sh_entsize;
     for (size_t i = 0; i < count && i < INT32_MAX; i++) {
         GElf_Sym sym;
         if (gelf_getsym(data, (int)i, &sym)) {
-            add_symbol(file, &sym, elf_strptr(file->elf, header->sh_link, sym.st_name), elf.e_machine == EM_ARM);
+            add_symbol(file, elf, &sym, elf_strptr(elf, header->sh_link, sym.st_name), head.e_machine);
         }
     }
 }
@@ -106,17 +116,28 @@ static void sort_symbols(struct et_symfile *file)
     }
 }
 
-void et_symfile_load_symbols(struct et_symfile *file)
+/* Whether there were any. */
+static bool read_table(struct et_symfile *file, Elf *elf, const char *name)
 {
-    for (int pass = 0; pass < 2 && file->symbol_count == 0; pass++) {
-        Elf_Scn *section = NULL;
-        while ((section = elf_nextscn(file->elf, section))) {
-            GElf_Shdr header;
-            if (et_symfile_section_is(file->elf, section, &header, pass == 0 ? ".symtab" : ".dynsym")) {
-                read_symbols(file, section, &header);
-            }
+    size_t before = file->symbol_count;
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        if (et_symfile_section_is(elf, section, &header, name)) {
+            read_symbols(file, elf, section, &header);
         }
     }
+    return file->symbol_count > before;
+}
+
+/* The table within a file has what its dynamic symbols lack. */
+void et_symfile_load_symbols(struct et_symfile *file)
+{
+    bool whole = read_table(file, file->elf, ".symtab");
+    file->mini = whole ? NULL : et_symfile_open_mini(file);
+    bool more = whole || (file->mini && read_table(file, file->mini, ".symtab"));
+    bool dynamic = !whole && read_table(file, file->elf, ".dynsym");
+    file->quality |= (more ? ET_QUALITY_SYMTAB : 0) | (dynamic ? ET_QUALITY_DYNAMIC : 0);
     sort_symbols(file);
 }
 

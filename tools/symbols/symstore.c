@@ -38,10 +38,12 @@ const char *et_symbols_words(unsigned quality)
     return quality & 4 ? "DWARF" : quality & 2 ? "symbol table" : quality & 1 ? "dynamic symbols" : "no symbols";
 }
 
-int et_symstore_check(const char *path, const char *id, unsigned *quality, const char **why)
+static int check(const char *path, const char *id, bool all, unsigned *quality, const char **why)
 {
     struct et_symfile_facts facts;
-    int err = et_reader_examine(path, &facts);
+    struct et_buf trouble = {0};
+    int err = all ? et_reader_examine_all(path, &facts, &trouble) : et_reader_examine(path, &facts);
+    et_buf_free(&trouble);
     *quality = facts.quality;
     if (err == -EINVAL) {
         *why = "not an ELF file";
@@ -57,10 +59,15 @@ int et_symstore_check(const char *path, const char *id, unsigned *quality, const
         *why = "wrong build id";
         err = -EINVAL;
     } else if (facts.quality == 0) {
-        *why = "no symbols";
+        *why = all ? "no symbols that can be read" : "no symbols";
         err = -EINVAL;
     }
     return err;
+}
+
+int et_symstore_check(const char *path, const char *id, unsigned *quality, const char **why)
+{
+    return check(path, id, false, quality, why);
 }
 
 /* ---- what is left over ---- */
@@ -190,7 +197,7 @@ static int put_in_place(const char *folder, const char *id, const struct et_syms
     unsigned own;
     et_symstore_path(folder, id, &place);
     et_buf_printf(&inner, "%s/%.2s", folder, id);
-    bool as_good = et_symstore_check(place.data, id, &own, &unused) == 0 && own >= quality;
+    bool as_good = check(place.data, id, true, &own, &unused) == 0 && own >= quality;
     int err = as_good ? 1 : rename(file->path, place.data) == 0 ? sync_folder(inner.data) : -errno;
     et_buf_free(&place);
     et_buf_free(&inner);
@@ -201,7 +208,7 @@ int et_symstore_commit(const char *folder, const char *id, struct et_symstore_fi
 {
     unsigned quality;
     int err = finish_file(file);
-    err = err ? err : et_symstore_check(file->path, id, &quality, why);
+    err = err ? err : check(file->path, id, true, &quality, why);
     err = err ? err : put_in_place(folder, id, file, quality);
     if (err) {
         unlink(file->path);

@@ -3,20 +3,21 @@
 // The state is after '#'. Parameters after '?' are accepted for programs that cannot write a '#' in links (Grafana,
 // Tempo):
 //   /?span_id=00f067aa0ba902b7&service=shop
-import { formatSelector } from '/selector.js';
+import { formatSelector } from './selector.js';
 
 const USUAL = {
   view: 'flame', service: '', kind: '', value: '', filter: '', group: '', range: '', from: '', to: '',
   at: '', // range selected on the timeline: "1700000000-1700000600"
   base: '', basefilter: '', // baseline: '' the previous range, 'same' the same range, or a range as in `at`
-  fn: '', span_id: '', trace_id: '', // for the views of callers and spans
+  fn: '', // function whose callers and callees are shown
+  span_id: '', trace_id: '',
   crash: '', // fingerprint of the chosen group
   incident: '', // id of the chosen one
-  search: '', zoom: '', shape: '', sort: '', find: '', chart: '', live: '',
+  search: '', regex: '', zoom: '', shape: '', order: '', colors: '', changes: '', sort: '', find: '', chart: '', live: '',
 };
 
 // Views of all services: only the time selects.
-export const OF_ALL = ['devices', 'crashes', 'incidents'];
+export const OF_ALL = ['start', 'devices', 'crashes', 'incidents'];
 
 // Views of a service over days: no timeline, and no split.
 export const OF_DAYS = ['verdict', 'leaks'];
@@ -48,9 +49,10 @@ export function readAddress() {
   for (const [key, usual] of Object.entries(USUAL)) {
     state[key] = parameters.get(key) ?? usual;
   }
+  state.view = state.view === 'callers' ? 'flame' : state.view; // an older page's view: now in place
   state.filter ||= olderMatchers(parameters);
-  if ((state.span_id || state.trace_id) && !parameters.has('view')) {
-    state.view = 'span';
+  if (!parameters.has('view')) {
+    state.view = state.span_id || state.trace_id ? 'span' : parameters.has('service') ? 'flame' : 'start';
   }
   state.from = seconds(state.from);
   state.to = seconds(state.to);
@@ -76,6 +78,11 @@ export function writeAddress(state, replace) {
   if (wanted !== location.pathname + location.search + location.hash) {
     history[replace ? 'replaceState' : 'pushState'](null, '', wanted);
   }
+}
+
+// The address of the server, as commands take it.
+export function serverUrl() {
+  return `${location.origin}${location.pathname.replace(/\/$/, '')}`;
 }
 
 // "a-b" -> {from, to}, or null

@@ -15,15 +15,6 @@ export function takePendingNames() {
   return count;
 }
 
-// Requests run while the libraries load.
-const loaded = new Promise((done) => {
-  if (document.readyState === 'complete') {
-    done();
-  } else {
-    addEventListener('DOMContentLoaded', done, { once: true });
-  }
-});
-
 async function ask(path) {
   let response;
   try {
@@ -37,7 +28,6 @@ async function ask(path) {
   } catch {
     throw new Error(`The server's answer cannot be read (status ${response.status}). Click Refresh to retry.`);
   }
-  await loaded;
   if (!response.ok) {
     const error = new Error(`${body.error ?? `status ${response.status}`}${response.status >= 500 ? ' Click Refresh to retry.' : ''}`);
     error.status = response.status;

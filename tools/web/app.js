@@ -1,31 +1,33 @@
 // The page of `edgeprof serve`. The state is in the address (address.js). A change calls refresh(), which shows the
 // form, the timeline and one view. A later refresh discards the answers of an earlier one.
-import { forget, get, takePendingNames } from '/api.js';
-import { OF_ALL, OF_DAYS, addressOf, parseSpan, readAddress, usualRange, writeAddress } from '/address.js';
-import { CallersView } from '/callers.js';
-import { CrashView } from '/crashes.js';
-import { DeviceView } from '/devices.js';
-import { DiffView } from '/diff.js';
-import { byId, element, largest } from '/dom.js';
-import { formatTime } from '/format.js';
-import { IncidentView } from '/incidents.js';
-import { listenForKeys } from '/keyboard.js';
-import { LeakView } from '/leaks.js';
-import { ProfileView } from '/profile.js';
-import { baseTimeOf, ofSpan, timeOf, timelinePath } from '/query.js';
-import { Selection } from '/selection.js';
-import { toggled } from '/selector.js';
-import { SpanView } from '/spans.js';
-import { Timeline } from '/timeline.js';
-import { VerdictView } from '/verdict.js';
+import { forget, get, takePendingNames } from './api.js';
+import { OF_ALL, OF_DAYS, addressOf, parseSpan, readAddress, serverUrl, usualRange, writeAddress } from './address.js';
+import { CrashView } from './crashes.js';
+import { DeviceView } from './devices.js';
+import { DiffView } from './diff.js';
+import { byId, copyText, element, largest } from './dom.js';
+import { formatTime } from './format.js';
+import { IncidentView } from './incidents.js';
+import { loadMarks } from './marks.js';
+import { listenForKeys } from './keyboard.js';
+import { LeakView } from './leaks.js';
+import { ProfileView } from './profile.js';
+import { baseTimeOf, ofSpan, secondsOf, servicesPath, timeOf, timelinePath } from './query.js';
+import { Selection } from './selection.js';
+import { toggled } from './selector.js';
+import { SpanView } from './spans.js';
+import { StartView } from './start.js';
+import { Timeline } from './timeline.js';
+import { VerdictView } from './verdict.js';
 
 const LIVE_MS = 5000;
 const BUSY_MS = 250;
 const NAMES_MS = 500; // until names are asked for again, each time longer
 const NAMES_MOST_MS = 5000;
+const OF_GRAPH = ['zoom', 'shape', 'order', 'colors', 'changes']; // the graph has done it already
 const VIEWS = {
+  start: { title: 'Services', make: StartView },
   flame: { title: 'Flame graph', make: ProfileView },
-  callers: { title: 'Callers', make: CallersView },
   diff: { title: 'Compare', make: DiffView },
   span: { title: 'Spans', make: SpanView },
   devices: { title: 'Devices', make: DeviceView },
@@ -41,14 +43,19 @@ let services = [];
 let asked = 0;
 let timer = null;
 let nothing = false; // the view has no data
+let marksFor = null; // loads the timeline's marks, after the view has been shown
 let namesAsked = 0; // how often in a row names were missing
 
 // ---- messages instead of data ----
 
-function filled() {
-  nothing = false;
-  byId('view').hidden = false;
-  byId('empty').hidden = true;
+// some: whether the view has data, which is returned. Without data emptyOf() says why.
+function filled(some) {
+  nothing = !some;
+  if (some) {
+    byId('view').hidden = false;
+    byId('empty').hidden = true;
+  }
+  return some;
 }
 
 function showEmpty(title, text, example = '', action = null) {
@@ -82,7 +89,7 @@ function emptyOf() {
   if (services.length === 0) {
     byId('timeline').hidden = true;
     showEmpty('No profiles yet', 'Start a service with the profiler, or profile an unmodified program:',
-      `EDGEPROF_ENDPOINT=${location.origin} ./your-service\nedgeprof run -- ./any-program`);
+      `EDGEPROF_ENDPOINT=${serverUrl()} ./your-service\nedgeprof run --url ${serverUrl()} -- ./any-program`);
     return;
   }
   if (OF_DAYS.includes(state.view)) {
@@ -127,14 +134,12 @@ function busy(on) {
 
 // replace: replaces the history entry; the page shows the change already, so there is no refresh
 function change(patch, replace = false) {
-  const before = state;
-  state = { ...state, ...patch };
-  if (patch.view && patch.view !== before.view) {
-    const longer = [...OF_ALL, ...OF_DAYS].includes(patch.view) && ['1h', '1d'].includes(before.range) && before.range === usualRange(before.view);
-    state = { ...state, range: longer ? usualRange(patch.view) : state.range };
-  }
+  const longer = patch.view && patch.view !== state.view && [...OF_ALL, ...OF_DAYS].includes(patch.view) && ['1h', '1d'].includes(state.range) && state.range === usualRange(state.view);
+  const wanted = longer ? { ...patch, range: usualRange(patch.view) } : patch;
+  const shown = replace || Object.keys(patch).every((key) => OF_GRAPH.includes(key));
+  state = shown ? Object.assign(state, wanted) : { ...state, ...wanted }; // a view that still loads shows it, too
   writeAddress(state, replace);
-  if (replace || ['zoom', 'shape'].some((key) => key in patch && Object.keys(patch).length === 1)) {
+  if (shown) {
     showViews();
   } else {
     refresh();
@@ -146,9 +151,25 @@ const timeline = new Timeline(byId('timeline'), {
   onSelect: (which, span) => change({ [which]: span ? `${span.from}-${span.to}` : '', zoom: '' }),
   onZoom: (span) => change({ range: 'custom', from: String(span.from), to: String(span.to), at: '', zoom: '' }),
   onOut: (data) => zoomOut(data),
+  onFit: (data) => fitToData(data),
+  onGo: (patch) => change({ sort: '', find: '', ...patch }),
   onChart: (chart) => change({ chart }),
   onFilter: (name, value) => change({ filter: toggled(state.filter, name, value) }),
 });
+
+// The steps with data. Where all have some, or none: all that is stored of the service.
+function fitToData(data) {
+  const has = Array.from({ length: data.buckets }, (_, i) => data.series.some((one) => one.values[i]));
+  const first = has.indexOf(true);
+  const last = has.lastIndexOf(true);
+  const rows = services.filter((row) => row.service === state.service);
+  const inside = first >= 0 && (first > 0 || last < data.buckets - 1);
+  const span = inside ? { from: data.from + first * data.step, to: data.from + (last + 1) * data.step }
+    : { from: Math.floor(rows.reduce((low, row) => Math.min(low, row.first), Infinity)), to: Math.ceil(largest(rows.map((row) => row.last), 0)) };
+  if (span.from < span.to) {
+    change({ range: 'custom', from: String(span.from), to: String(span.to), at: '', zoom: '' });
+  }
+}
 
 // Twice the range, with the same middle, not into the future.
 function zoomOut(data) {
@@ -156,6 +177,15 @@ function zoomOut(data) {
   const middle = data.from + half / 2;
   const to = Math.min(middle + half, Math.max(Date.now() / 1000, data.from + half));
   change({ range: 'custom', from: String(Math.max(0, Math.round(to - 2 * half))), to: String(Math.round(to)) });
+}
+
+// Copies the address with times that stay, for people who read it later. Returns what was done.
+async function copyLink() {
+  const time = timeOf(state);
+  const end = Date.now() / 1000;
+  const fixed = state.range === 'all' || state.at ? state : { ...state, range: 'custom', from: String(Math.floor(secondsOf(time.from, end, 0))), to: String(Math.ceil(secondsOf(time.to, end, end))) };
+  await copyText(location.origin + addressOf({ ...fixed, live: '' }));
+  return state.range === 'all' ? 'Copied a link to all time.' : 'Copied a link with these times.';
 }
 
 // ---- showing ----
@@ -171,6 +201,7 @@ function showViews() {
       }
     },
   }, title)));
+  byId('heading').textContent = OF_ALL.includes(current) ? VIEWS[current].title : `${VIEWS[current].title} of ${state.service || 'all services'}`;
   document.title = `${OF_ALL.includes(current) ? VIEWS[current].title : state.service || 'Profiles'} – edgeprof`;
 }
 
@@ -180,7 +211,7 @@ function viewOf() {
   if (!views[name]) {
     const place = element('div', { 'data-of': name });
     byId('view').append(place);
-    views[name] = { place, view: new VIEWS[name].make(place, { change, filled, empty: () => { nothing = true; }, labels: (profile) => selection.showLabels(profile) }) };
+    views[name] = { place, view: new VIEWS[name].make(place, { change, filled, link: copyLink, labels: (profile) => selection.showLabels(profile) }) };
   }
   for (const [other, { place }] of Object.entries(views)) {
     place.hidden = other !== name;
@@ -194,9 +225,8 @@ function spansFor(data) {
       return null;
     }
     const end = data.asked_to;
-    const seconds = (text, usual) => (text === '' ? usual : text.startsWith('now-') ? end - parseFloat(text.slice(4)) : Number(text));
     const snap = (at) => data.from + Math.round((at - data.from) / data.step) * data.step;
-    return { from: snap(seconds(time.from, data.from)), to: snap(seconds(time.to, end)) };
+    return { from: snap(secondsOf(time.from, end, data.from)), to: snap(secondsOf(time.to, end, end)) };
   };
   const comparing = state.view === 'diff';
   return { at: parseSpan(state.at) ?? (comparing ? absolute(timeOf(state)) : null), base: comparing ? absolute(baseTimeOf(state)) : null };
@@ -213,7 +243,11 @@ async function showTimeline(still) {
   if (still()) {
     selection.data = data;
     const comparing = state.view === 'diff';
+    timeline.marks = [];
     timeline.show(data, spansFor(data), { comparing, chart: state.chart, onlyTimes: comparing && Boolean(state.basefilter) });
+    if (state.view !== 'span') {
+      marksFor = () => loadMarks(state).then((marks) => still() && timeline.showMarks(marks), () => {}); // without marks it is right, too
+    }
   }
 }
 
@@ -221,13 +255,17 @@ async function showAll(still) {
   // Requests that the address determines start at once; others need the list of services.
   const early = state.service || OF_ALL.includes(state.view) || (state.view === 'span' && (state.span_id || state.trace_id)) ? [viewOf().show(state, still), showTimeline(still)] : [];
   early.forEach((one) => one.catch(() => {}));
-  // Tags are shown of the selected service only.
-  ({ services } = await get(`/api/services${state.service ? `?tags-of=${encodeURIComponent(state.service)}` : ''}`));
+  ({ services } = await get(servicesPath(state)));
   if (!still()) {
     return;
   }
   const names = [...new Set(services.map((row) => row.service))];
-  state.service ||= names[0] ?? '';
+  if (!state.service && names.length) {
+    state.service = names[0];
+    if (!OF_ALL.includes(state.view) && !state.span_id && !state.trace_id) {
+      writeAddress(state, true); // a link shows the same service when others have come
+    }
+  }
   selection.show(state, services);
   showViews();
   nothing ||= early.length + services.length === 0;
@@ -258,6 +296,11 @@ async function refresh() {
     return;
   }
   busy(false);
+  await marksFor?.();
+  if (!still()) {
+    return;
+  }
+  marksFor = null;
   document.body.dataset.ready = String(own);
   const pending = takePendingNames();
   document.body.dataset.names = pending ? 'pending' : 'known';

@@ -1,8 +1,8 @@
 // Selection of a range on a timeline: by dragging with a mouse or finger, or with two handles by keyboard.
 //
 // Ranges consist of whole buckets. onChange is called at the end of a drag and shortly after the last key.
-import { svg } from '/dom.js';
-import { formatDuration, formatTime } from '/format.js';
+import { svg } from './dom.js';
+import { formatDuration, formatTime } from './format.js';
 
 const KEY_PAUSE_MS = 350;
 const HANDLE = 22; // wide enough for a finger

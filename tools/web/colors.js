@@ -8,17 +8,53 @@ function hashOf(text) {
   return hash;
 }
 
+const CODE = {
+  own: { text: 'own code', hue: 22 },
+  framework: { text: '.NET itself', hue: 46 },
+  library: { text: 'shared libraries', hue: 205 },
+  special: { text: 'no function: [special frames]', hue: 215 },
+};
+
+// Which kind of code a frame is.
+function codeOf({ data, parent }) {
+  const { name, module = '' } = data;
+  return name.startsWith('[') || !parent ? 'special'
+    : /\.so(\.|$)/.test(module) ? 'library'
+      : /^((System|Microsoft|Internal)\.|(WKS|SVR)::|Rhp?[A-Z])/.test(name) ? 'framework' : 'own';
+}
+
 // The hue depends on the kind of code, lightness and saturation on the name: a function has the same colour everywhere.
 export function frameColor(node) {
-  const { name, module = '' } = node.data;
-  const hash = hashOf(name);
-  if (name.startsWith('[') || !node.parent) {
-    return `hsl(215 12% ${72 + hash % 10}%)`;
+  const hash = hashOf(node.data.name);
+  const code = codeOf(node);
+  return code === 'special' ? `hsl(215 12% ${72 + hash % 10}%)`
+    : `hsl(${CODE[code].hue + hash % 14} ${72 + (hash >>> 8) % 20}% ${64 + (hash >>> 16) % 14}%)`;
+}
+
+function moduleColor(node) {
+  const { module } = node.data;
+  const hash = hashOf(module ?? '');
+  return module && node.parent ? `hsl(${hash % 360} ${55 + (hash >>> 9) % 25}% ${70 + (hash >>> 17) % 10}%)` : `hsl(215 12% ${72 + hash % 10}%)`;
+}
+
+// What colours stand for. groupOf(node) -> key; textOf(key); color(node)
+export const COLORINGS = {
+  code: { text: 'kind of code', color: frameColor, groupOf: codeOf, textOf: (key) => CODE[key].text, sampleOf: (key) => `hsl(${CODE[key].hue + 6} ${key === 'special' ? 12 : 80}% 72%)` },
+  module: { text: 'module', color: moduleColor, groupOf: (node) => node.data.module ?? '', textOf: (key) => key || '(no module)', sampleOf: (key) => moduleColor({ data: { module: key }, parent: key }) },
+};
+
+// What the frames' own values are, by what their colours stand for: [[key, value]], the largest first.
+export function legendOf(rows, coloring) {
+  const sums = new Map();
+  for (const row of rows) {
+    for (const node of row) {
+      if (node.data.self > 0) {
+        const key = coloring.groupOf(node);
+        sums.set(key, (sums.get(key) ?? 0) + node.data.self);
+      }
+    }
   }
-  const library = /\.so(\.|$)/.test(module);
-  const framework = /^(System|Microsoft|Internal)\./.test(name);
-  const hue = library ? 205 : framework ? 46 : 22;
-  return `hsl(${hue + hash % 14} ${72 + (hash >>> 8) % 20}% ${64 + (hash >>> 16) % 14}%)`;
+  return [...sums].sort((a, b) => b[1] - a[1]);
 }
 
 // From blue (less) over grey (unchanged) to red (more). Red and blue are distinguishable with colour blindness, and

@@ -1,13 +1,13 @@
 // Crashes and unclean ends of programs, in groups that look alike: how often, on which devices and versions; of the
 // chosen group each crash, and the stack of the thread that crashed last.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { figure } from '/figures.js';
-import { formatDuration, formatTime } from '/format.js';
-import { timeOf } from '/query.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { figure } from './figures.js';
+import { deviceOf, formatDuration, formatTime } from './format.js';
+import { timeQuery } from './query.js';
+import { formatSelector } from './selector.js';
+import { Table } from './table.js';
 
-const deviceOf = (crash) => crash.tags.device || crash.host || '(no name)';
 const signalOf = (crash) => (crash.signal ? crash.signal_name : '–');
 const timeText = (crash) => (crash.time ? formatTime(crash.time) : 'unknown time');
 const several = (values) => [...new Set(values.filter(Boolean))].sort();
@@ -24,13 +24,29 @@ function summary(group) {
   };
 }
 
+function stackList(frames, attributes = {}) {
+  return element('ol', { class: 'stack', ...attributes }, ...frames.map((frame) => element('li', {}, frame.function, frame.file ? element('small', {}, ` ${frame.file}:${frame.line}`) : null)));
+}
+
 function stackOf(crash) {
   const [thread] = crash.threads;
   if (!thread?.frames.length) {
     return element('p', { class: 'note' }, crash.recorded ? 'No stack was recorded.' : 'The run ended without a record, so there is no stack.');
   }
-  return element('ol', { class: 'stack', id: 'crash-stack', 'aria-label': 'Stack of the thread that crashed, innermost function first' },
-    ...thread.frames.map((frame) => element('li', {}, frame.function, frame.file ? element('small', {}, ` ${frame.file}:${frame.line}`) : null)));
+  return stackList(thread.frames, { id: 'crash-stack', 'aria-label': 'Stack of the thread that crashed, innermost function first' });
+}
+
+function otherThreads(crash) {
+  const others = crash.threads.slice(1);
+  return element('div', { id: 'crash-threads' }, others.length ? element('h3', {}, others.length === 1 ? 'The other thread' : `The other ${others.length} threads`) : null,
+    others.map(({ name, tid, frames }) => element('details', {}, element('summary', {}, `${name} ${tid}: ${frames.length ? frames[0].function : 'no stack'}`), stackList(frames))));
+}
+
+// The hour before the latest crash, of its device and version.
+function profileOf({ latest, service }) {
+  const tags = ['device', 'version'].filter((name) => latest.tags[name]).map((name) => ({ name, how: '=', value: latest.tags[name] }));
+  const time = latest.time ? { range: 'custom', from: String(Math.floor(latest.time) - 3600), to: String(Math.floor(latest.time)) } : {};
+  return { view: 'flame', service, kind: '', value: '', filter: formatSelector(tags), at: '', sort: '', find: '', ...time };
 }
 
 // What is known of the latest crash, in words.
@@ -62,7 +78,7 @@ export class CrashView {
       textOf: (row) => JSON.stringify(row),
       onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
       columns: [
-        { key: 'reason', text: 'crash', class: 'name', value: (row) => row.reason, cell: (row) => this.reason(row) },
+        { key: 'reason', text: 'crash', class: 'name', value: (row) => row.latest.function || row.reason, cell: (row) => this.reason(row) },
         { key: 'count', text: 'count', down: true, value: (row) => row.count, cell: (row) => row.count.toLocaleString('en') },
         { key: 'last', text: 'last', down: true, value: (row) => row.last, cell: (row) => timeText(row.latest) },
         { key: 'signal', text: 'signal', class: 'text', value: (row) => row.signals.join(), cell: (row) => row.signals.join(', ') },
@@ -73,10 +89,10 @@ export class CrashView {
   }
 
   reason(row) {
-    const inner = row.latest.threads[0]?.frames[0]?.function;
+    const inner = row.latest.function;
     return element('td', { class: 'name' },
-      element('button', { type: 'button', title: 'Its crashes and stack', onclick: () => this.choose(row) }, row.reason),
-      element('small', {}, [row.service, inner].filter(Boolean).join(' · ')));
+      element('button', { type: 'button', title: 'Its crashes and stack', onclick: () => this.choose(row) }, inner || row.reason),
+      element('small', {}, [inner ? row.reason : '', row.service].filter(Boolean).join(' · ')));
   }
 
   choose(group) {
@@ -86,26 +102,21 @@ export class CrashView {
 
   showChosen(group) {
     this.chosen.replaceChildren(
-      element('h2', {}, `${group.reason} in ${group.service}`),
+      element('h2', {}, `${group.reason} in ${group.service}${group.latest.function ? `, ${group.latest.function}` : ''}`),
       element('p', {}, about(group.latest)),
+      element('p', {}, element('button', { type: 'button', id: 'crash-profile', onclick: () => this.app.change(profileOf(group)) }, 'Profile of this device and version before the crash')),
       stackOf(group.latest),
+      otherThreads(group.latest),
       element('details', { id: 'crash-list' }, element('summary', {}, group.count === 1 ? '1 crash' : `${group.count.toLocaleString('en')} crashes`),
         element('ul', {}, group.crashes.map((crash) => element('li', {},
           [timeText(crash), deviceOf(crash), crash.tags.version ? `version ${crash.tags.version}` : '', signalOf(crash), `${crash.executable} ${crash.pid}`].filter(Boolean).join(' · '))))));
   }
 
   async show(state, still) {
-    const { from, to } = timeOf(state);
-    const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
-    const groups = (await get(`/api/crashes?${parameters}`)).groups.map(summary);
-    if (!still()) {
+    const groups = (await get(`api/crashes?${timeQuery(state)}`)).groups.map(summary);
+    if (!still() || !this.app.filled(groups.length > 0)) {
       return;
     }
-    if (groups.length === 0) {
-      this.app.empty();
-      return;
-    }
-    this.app.filled();
     const all = groups.flatMap((group) => group.crashes);
     this.figures.replaceChildren(
       figure(all.length === 1 ? 'crash' : 'crashes', all.length.toLocaleString('en'), 'that arrived in this range'),
@@ -114,6 +125,12 @@ export class CrashView {
       figure('without a record', all.filter((crash) => !crash.recorded).length.toLocaleString('en'), 'killed, out of memory, stack overflow or power loss'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(groups);
-    this.showChosen(groups.find((group) => group.fingerprint === state.crash) ?? groups[0]);
+    const chosen = state.crash ? groups.find((group) => group.fingerprint === state.crash) : groups[0];
+    if (chosen) {
+      this.showChosen(chosen);
+    } else {
+      this.chosen.replaceChildren(element('p', { class: 'note' }, 'The crash of this link is not in this range. '),
+        ...(state.range === 'all' ? [] : [element('button', { type: 'button', onclick: () => this.app.change({ range: 'all', at: '' }) }, 'All time')]));
+    }
   }
 }

@@ -1,12 +1,13 @@
 // The list of devices: when each was last seen, versions, losses, spool, cost of profiling. Also the scrape targets.
-import { get } from '/api.js';
-import { element, largest } from '/dom.js';
-import { figure, lossText } from '/figures.js';
-import { formatDuration, formatTime, formatValue } from '/format.js';
-import { timeOf } from '/query.js';
-import { formatSelector } from '/selector.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { element, largest } from './dom.js';
+import { figure, lossText } from './figures.js';
+import { formatDuration, formatPpm, formatTime, formatValue } from './format.js';
+import { timeQuery } from './query.js';
+import { formatSelector } from './selector.js';
+import { Table } from './table.js';
 
+const COSTLY = 20000; // ppm of the CPU time: more than profiling may cost
 const LATE = 180; // seconds: a device sends every 10 s, and after an outage it sends its spool
 
 function lossCount(row) {
@@ -41,7 +42,7 @@ export class DeviceView {
         { key: 'spool', text: 'spool', title: 'messages in the spool on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
         { key: 'lost', text: 'lost', title: 'since the processes of this time started', down: true, value: lossCount, cell: (row) => this.losses(row) },
         { key: 'version', text: 'version', class: 'text', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
-        { key: 'cost', text: 'cost', title: 'of profiling, in ppm of the process’s CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => (row.cost_ppm ? `${row.cost_ppm.toLocaleString('en')} ppm` : '–') },
+        { key: 'cost', text: 'cost', title: 'of profiling, in per cent of the process’s CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => element('td', { class: row.cost_ppm > COSTLY ? 'bad' : null }, row.cost_ppm ? formatPpm(row.cost_ppm) : '–') },
         { key: 'agent', text: 'agent', class: 'text', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
         { key: 'processes', text: 'processes', down: true, value: (row) => row.processes, cell: (row) => String(row.processes) },
       ],
@@ -93,7 +94,7 @@ export class DeviceView {
   }
 
   async showTargets(still) {
-    const { targets } = await get('/api/targets');
+    const { targets } = await get('api/targets');
     if (still()) {
       this.targets.hidden = targets.length === 0;
       this.targetTable.show(targets.map((row) => ({
@@ -107,28 +108,23 @@ export class DeviceView {
   }
 
   async show(state, still) {
-    const { from, to } = timeOf(state);
-    const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
-    get('/api/targets').catch(() => {}); // the await reports errors
-    const data = await get(`/api/devices?${parameters}`);
+    get('api/targets').catch(() => {}); // the await reports errors
+    const data = await get(`api/devices?${timeQuery(state)}`);
     if (!still()) {
       return;
     }
     this.now = data.now;
     const targets = await this.showTargets(still);
-    if (!still()) {
+    if (!still() || !this.app.filled(data.devices.length + targets > 0)) {
       return;
     }
-    if (data.devices.length + targets === 0) {
-      this.app.empty();
-      return;
-    }
-    this.app.filled();
-    const late = data.devices.filter((row) => this.late(row)).length;
+    const count = (rows) => new Set(rows.map((row) => row.device)).size; // a row is a service on a device
+    const all = count(data.devices);
+    const late = count(data.devices.filter((row) => this.late(row)));
     const lost = data.devices.reduce((sum, row) => sum + lossCount(row), 0);
     const waiting = data.devices.reduce((sum, row) => sum + row.spool_messages, 0);
     this.figures.replaceChildren(
-      figure(data.devices.length === 1 ? 'device' : 'devices', data.devices.length.toLocaleString('en'), 'seen in this range'),
+      figure(all === 1 ? 'device' : 'devices', all.toLocaleString('en'), 'seen in this range; each has a row for each of its services'),
       figure('late', late.toLocaleString('en'), `not seen for ${LATE / 60} minutes`, late > 0),
       figure('waiting in spools', waiting.toLocaleString('en'), 'messages, as last reported by the devices'),
       figure('lost', lost.toLocaleString('en'), 'see each device for reasons', lost > 0));

@@ -1,15 +1,15 @@
 // Comparison of two profiles: two ranges, two versions, or any two filters. The left side is the baseline. It compares
 // shares, so the sides may have different lengths.
-import { get } from '/api.js';
-import { changeColor } from '/colors.js';
-import { element, fillSelect } from '/dom.js';
-import { figure } from '/figures.js';
-import { FlameGraph } from '/flame.js';
-import { formatDuration, formatShare, formatSigned, formatTime, formatValue } from '/format.js';
-import { parseSpan } from '/address.js';
-import { baseTimeOf, queryOf, timeOf } from '/query.js';
-import { parseSelector, withService } from '/selector.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { changeColor } from './colors.js';
+import { element, fillSelect } from './dom.js';
+import { figure } from './figures.js';
+import { FlameGraph } from './flame.js';
+import { formatDuration, formatShare, formatSigned, formatTime, formatValue } from './format.js';
+import { parseSpan } from './address.js';
+import { baseTimeOf, queryOf, timeOf } from './query.js';
+import { parseSelector, withService } from './selector.js';
+import { Table } from './table.js';
 
 const VERDICTS = {
   more: 'more', less: 'less', same: 'as before', unsure: 'unsure', none: 'no baseline',
@@ -25,7 +25,7 @@ function points(change) {
   return formatSigned(rounded, Math.abs(rounded).toFixed(2));
 }
 
-// The library sums the children: the width of a frame is the mean of its two shares.
+// The width of a frame is the mean of its two shares.
 function widths(node, totals) {
   const [left, right] = shares(node.total, totals);
   return {
@@ -51,9 +51,9 @@ export class DiffView {
       this.body = element('div', {}, this.figures, flame, table));
     this.flame = new FlameGraph(flame, {
       title: 'Flame graph of the difference', color: (node) => (node.parent ? changeColor(this.strength(node.data)) : 'hsl(215 8% 86%)'),
-      describe: (data) => this.describe(data),
-      onChange: (patch) => app.change(patch, 'search' in patch),
-      actions: [{ text: 'Callers and callees', title: 'In the compared profile', act: (name) => app.change({ view: 'callers', fn: name, search: '', zoom: '', sort: '', find: '' }) }],
+      describe: (node) => this.describe(node), tip: (node) => this.tip(node),
+      onChange: (patch) => app.change(patch, 'search' in patch || 'regex' in patch),
+      actions: [{ text: 'Callers and callees', title: 'In the compared profile', act: (name) => app.change({ view: 'flame', fn: name, search: '', zoom: '', sort: '', find: '' }) }],
     });
     flame.insertBefore(this.scale(), flame.firstChild.nextSibling);
     this.table = this.makeTable(table);
@@ -91,13 +91,22 @@ export class DiffView {
 
   // The strength of the colour: 1 for a change of the whole frame; invisible changes count as 0.
   strength({ left, right }) {
+    if (!this.data.totals.every(Boolean)) {
+      return 0; // there is nothing to compare with
+    }
     const change = right - left;
     return Math.sign(change) * Math.min(1, Math.abs(change) / Math.max(left, right, 0.002));
   }
 
-  describe({ name, left, right, total }) {
+  describe({ data: { name, left, right, total } }) {
     const { unit } = this.data;
     return `${name}: ${formatShare(left, 1)} (${formatValue(total[0], unit)}) → ${formatShare(right, 1)} (${formatValue(total[1], unit)}), ${points(right - left)} points`;
+  }
+
+  tip({ data: { left, right, total } }) {
+    const { unit } = this.data;
+    return [['baseline', formatValue(total[0], unit), `${formatShare(left, 1)} of all`], ['compared', formatValue(total[1], unit), `${formatShare(right, 1)} of all`],
+      ['difference', `${points(right - left)} points`]];
   }
 
   onFilter() {
@@ -141,18 +150,18 @@ export class DiffView {
     const base = baseTimeOf(state);
     if (!base) {
       this.body.hidden = true;
-      this.app.filled();
+      this.app.filled(true);
       this.sides.textContent = 'There is no range before “all time”: select a range on the timeline, or compare the same range with another filter.';
       return;
     }
     const filter = this.baseFilter() === '{}' ? '' : this.baseFilter();
-    const data = await get(`/api/diff?${queryOf(state, undefined, { base_service: withService(state.service, filter), base_from: base.from, base_to: base.to })}`);
+    const data = await get(`api/diff?${queryOf(state, undefined, { base_service: withService(state.service, filter), base_from: base.from, base_to: base.to })}`);
     if (!still()) {
       return;
     }
     this.data = { ...data, totals: data.sides.map((side) => side.total) };
     this.asked = [base, timeOf(state)].map((time, side) => parseSpan(`${time.from}-${time.to}`) ?? data.sides[side]);
-    this.app.filled();
+    this.app.filled(true);
     this.body.hidden = !this.data.totals.some(Boolean);
     const text = (name, side, own) => `${name} ${own ? `{${own}} ` : ''}${side.total ? `${formatTime(side.from)} to ${formatTime(side.to)}, ${side.profiles} profiles` : 'has no profiles in its range'}`;
     this.sides.textContent = `${text('Baseline', data.sides[0], filter)}. ${text('Compared', data.sides[1], state.filter)}.` +

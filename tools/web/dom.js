@@ -48,6 +48,12 @@ export function largest(numbers, least) {
   return numbers.reduce((most, number) => Math.max(most, number), least);
 }
 
+export function saveText(name, type, text) {
+  const href = URL.createObjectURL(new Blob([text], { type }));
+  element('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+}
+
 export async function copyText(text) {
   if (navigator.clipboard && isSecureContext) {
     await navigator.clipboard.writeText(text);

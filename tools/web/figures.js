@@ -1,6 +1,6 @@
 // Cards with one value each, and the processes of a profile.
-import { element } from '/dom.js';
-import { formatCores, formatShare, formatTime, formatValue } from '/format.js';
+import { element } from './dom.js';
+import { formatCores, formatDuration, formatShare, formatTime, formatValue } from './format.js';
 
 export function figure(text, value, title, bad = false) {
   return element('div', { class: bad ? 'figure bad' : 'figure', title }, element('b', {}, value), element('span', {}, text));
@@ -12,7 +12,7 @@ export function lossText(losses) {
 }
 
 // Of all kinds: a device counts how each of its stacks ended, whatever the stack was captured for.
-export function stacksOf(stats) {
+function stacksOf(stats) {
   return stats.exact + stats.gap + stats.cut;
 }
 
@@ -22,19 +22,19 @@ function sum(processes, pick) {
 
 // whole: the profile covers the service; for a span, the duration of its profiles is not its own
 export function profileFigures(profile, whole) {
-  const seconds = profile.to - profile.from;
+  const seconds = profile.covered;
   const figures = [
     figure(profile.measure === 'count' ? `${profile.title}, ${profile.counts}` : profile.title, formatValue(profile.total, profile.unit),
       profile.level ? `at the end of this time, in ${profile.processes} processes` : 'all stacks together'),
     ...(profile.count && profile.kind !== 'cpu' && profile.measure === 'value'
       ? [figure(profile.counts, profile.count.toLocaleString('en'), 'all stacks together')] : []),
-    ...(profile.samples && profile.samples !== profile.count ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
+    ...(profile.samples && profile.kind === 'cpu' && profile.samples !== profile.count ? [figure('samples', profile.samples.toLocaleString('en'), 'stacks captured')] : []),
   ];
   return whole ? [
     ...figures,
     ...(profile.kind === 'cpu' && seconds > 0
-      ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the duration of the data')] : []),
-    figure('data covers', `${Math.max(0, seconds).toFixed(0)} s`, `${formatTime(profile.from)} to ${formatTime(profile.to)}`),
+      ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the time that the data covers')] : []),
+    figure('data covers', formatDuration(Math.max(0, seconds)), `without gaps; ${formatTime(profile.from)} to ${formatTime(profile.to)}`),
   ] : figures;
 }
 
@@ -58,13 +58,13 @@ export function processElement(process) {
   const tags = Object.entries(process.tags).map(([key, value]) => `${key}=${value}`).join(', ');
   const who = [process.executable, process.pid ? `pid ${process.pid}` : '', process.host, process.arch, process.agent, tags];
   const parts = [element('p', {}, element('b', {}, process.service), ` ${who.filter(Boolean).join(' · ')}`),
-    element('p', {}, `${process.profiles} profiles, ${formatTime(process.first)} to ${formatTime(process.last)}`)];
+    element('p', {}, `${process.profiles.toLocaleString('en')} profiles and ${process.samples_in_range.toLocaleString('en')} samples in this time, ${formatTime(process.first)} to ${formatTime(process.last)}`)];
   if (process.unknown_kinds) {
     parts.push(element('p', { class: 'bad' }, `${process.unknown_kinds} profiles are of kinds that this edgeprof does not know.`));
   }
   if (stats) {
     const stacks = stacksOf(stats);
-    parts.push(element('p', {}, `${stats.samples.toLocaleString('en')} CPU samples; ${stacks.toLocaleString('en')} stacks of all kinds: ` +
+    parts.push(element('p', {}, `Since its start ${stats.samples.toLocaleString('en')} CPU samples; ${stacks.toLocaleString('en')} stacks of all kinds: ` +
       `${formatShare(stats.exact, stacks)} exact, ${formatShare(stats.gap, stacks)} with a gap, ${formatShare(stats.cut, stacks)} cut; ` +
       `${stats.threads} threads; rules in the cache ${formatShare(stats.rule_hits, stats.rule_hits + stats.rule_misses)}`));
     const losses = lossText(stats.losses);

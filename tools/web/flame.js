@@ -1,95 +1,76 @@
-// A flame graph with search, zoom and a detail line for one frame; by mouse, touch and keyboard.
+// A flame graph with search, zoom, a tooltip and a menu for each frame; by mouse, touch and keyboard.
 //
 //   show()  sets the tree; draw() runs at once, and again when the width changes
-//   set()   applies the address: search text, zoomed frame, orientation
-//   onChange({search | zoom | shape}) reports the user's changes
-import { copyText, element, press, svg, toggle } from '/dom.js';
-import { frameColor } from '/colors.js';
-import { formatShare } from '/format.js';
+//   set()   applies the address: search, zoomed frame, orientation, order, colours, changes of the tree
+//   onChange({search | regex | zoom | shape | order | colors | changes}) reports the user's changes
+import { copyText, element, fillSelect, press, toggle } from './dom.js';
+import { COLORINGS, legendOf } from './colors.js';
+import { FlameCanvas } from './flame_canvas.js';
+import { framesSvg } from './flame_svg.js';
+import { frameMenu } from './flame_menu.js';
+import { frameOf, layOut, placeOf } from './flame_layout.js';
+import { matcherOf, searchFrames } from './flame_search.js';
+import { CHANGES, applyChanges, invert, readChanges } from './flame_tree.js';
+import { hideTip, showMenu, showTip } from './menu.js';
+import { formatShare } from './format.js';
+import { listenToFrames } from './flame_input.js';
 
-// No transitions: with thousands of frames they take longer than drawing.
-function stopTransitions(d3) {
-  for (const name of ['transition', 'duration', 'delay', 'ease']) {
-    d3.selection.prototype[name] = function unchanged() { return this; };
-  }
-}
-
-function matcher(text) {
-  const wanted = text.trim().toLowerCase();
-  return wanted ? (name) => name.toLowerCase().includes(wanted) : null;
-}
-
-// A frame in an address: its depth and name.
-function place(node) {
-  return node && node.parent ? `${node.depth}:${node.data.name}` : '';
-}
-
-// Trees in which the library has left marks of a zoom.
-const zoomedTrees = new WeakSet();
-
-function removeMarks(tree) {
-  const left = [tree];
-  for (let node = left.pop(); node; node = left.pop()) {
-    node.fade = false;
-    node.hide = false;
-    for (const child of node.children ?? []) {
-      left.push(child);
-    }
-  }
-  zoomedTrees.delete(tree);
-}
-
-const CELL = 20;
-const NARROW = 35;
-
-// Tooltips of frames, made on demand, because there may be thousands.
-function hints(describe) {
-  const tooltip = () => {};
-  tooltip.show = (event, node) => event.currentTarget.querySelector('title') ?? event.currentTarget.append(svg('title', {}, describe(node)));
-  tooltip.hide = () => {};
-  tooltip.destroy = () => {};
-  return tooltip;
-}
-
-const KEYS = 'Arrow keys move, Enter zooms, Escape zooms out, C copies the name';
+const KEYS = 'Arrow keys move, Enter zooms, M opens the menu, Escape zooms out, C copies the name';
+const WHOLE = { x0: 0, x1: 1 };
 
 export class FlameGraph {
+  // options: title, id, plain (no search, orders and colours), upright, color(node), describe(node) -> text,
+  // tip(node) -> [[name, text ...]], callers(name), actions [{text, title, act(name)}], onChange
   constructor(parent, options) {
-    this.options = { color: frameColor, actions: [], onChange: () => {}, id: '', ...options };
+    this.options = { actions: [], onChange: () => {}, id: '', ...options };
     const name = (part) => part + (this.options.id ? `-${this.options.id}` : '');
+    const button = (part, text, title, act) => element('button', { type: 'button', id: name(part), title, onclick: act }, text);
     this.search = element('input', {
-      type: 'search', placeholder: 'Search functions', 'aria-label': `Search functions in: ${options.title}`, id: name('search'),
+      type: 'search', placeholder: 'Search functions', 'aria-label': `Search functions in: ${options.title}`, id: name('search'), spellcheck: 'false',
       oninput: () => { this.onSearch(); this.options.onChange({ search: this.search.value }); },
+      onkeydown: (event) => this.onSearchKey(event),
     });
-    this.reset = element('button', { type: 'button', id: name('reset'), disabled: true, onclick: () => this.resetZoom() }, 'Reset zoom');
+    this.regex = toggle('.*', { id: name('regex'), title: 'Regular expression', 'aria-label': 'Regular expression' }, () => this.onRegex());
+    this.previous = button('previous', '‹', 'Previous one found (Shift+Enter)', () => this.goFound(-1));
+    this.next = button('next', '›', 'Next one found (Enter)', () => this.goFound(1));
+    this.reset = button('reset', 'Reset zoom', 'Show the whole graph (Escape)', () => this.resetZoom());
     this.turn = toggle('Flame', { id: name('turn'), title: 'The root at the bottom' }, () => this.onTurn());
+    this.inverted = toggle('Inverted', { id: name('inverted'), title: 'From each function that was running to its callers' }, () => this.onOrder({ inverted: !this.order.inverted }));
+    this.byName = toggle('By name', { id: name('by-name'), title: 'Neighbours by name; otherwise the largest is on the left' }, () => this.onOrder({ byName: !this.order.byName }));
+    this.colors = element('select', { id: name('colors'), 'aria-label': 'Colours by', title: 'What colours stand for', onchange: () => this.onColors() });
     this.chart = element('div', {
-      class: 'chart', id: name('chart'), tabindex: '0', role: 'application', 'aria-label': `${options.title}. ${KEYS}`,
-      'aria-describedby': name('detail'), onkeydown: (event) => this.onKey(event),
+      class: 'chart', id: name('chart'), tabindex: '0', role: 'application', 'aria-label': `${options.title}. ${KEYS}`, 'aria-describedby': name('detail'),
     });
+    this.chips = element('div', { class: 'legend changes', id: name('changes'), hidden: true });
+    this.legend = element('div', { class: 'legend', id: name('colors-legend') });
     this.detail = element('p', { class: 'detail', id: name('detail'), 'aria-live': 'polite' });
     this.copy = element('button', { type: 'button', id: name('copy'), disabled: true, onclick: () => this.copyName() }, 'Copy name');
-    this.buttons = this.options.actions.map(({ text, title, act }) =>
-      element('button', { type: 'button', title, disabled: true, onclick: () => act(this.current.data.name) }, text));
-    this.heading = element('h2', {}, options.title);
-    parent.append(element('div', { class: 'bar' }, this.heading, this.search, this.turn, this.reset),
-      this.chart, element('div', { class: 'bar about' }, this.detail, this.copy, ...this.buttons));
-    this.upright = Boolean(options.upright);
-    this.zoomed = '';
+    this.more = element('button', { type: 'button', id: name('more'), disabled: true, title: 'What can be done with this frame (M)', onclick: () => this.openMenu() }, 'Menu');
+    this.buttons = this.options.actions.map(({ text, title, act }) => element('button', { type: 'button', title, disabled: true, onclick: () => act(this.current.data.name) }, text));
+    this.bar = element('div', { class: 'bar' }, element('h2', {}, options.title),
+      ...(options.plain ? [] : [element('span', { class: 'group' }, this.search, this.regex, this.previous, this.next)]),
+      this.turn, ...(options.plain ? [] : options.color ? [] : [this.inverted, this.byName, this.colors]), this.reset);
+    parent.append(this.bar, this.chips, this.chart, ...(options.plain || options.color ? [] : [this.legend]),
+      element('div', { class: 'bar about' }, this.detail, this.copy, this.more, ...this.buttons));
+    this.canvas = new FlameCanvas(this.chart);
+    this.chart.graph = this; // for tests and for people with a console
+    Object.assign(this, { upright: Boolean(options.upright), zoomed: '', view: WHOLE, order: {}, changes: [], coloring: COLORINGS.code });
+    fillSelect(this.colors, Object.keys(COLORINGS), 'code', (key) => COLORINGS[key].text);
+    listenToFrames(this);
     new ResizeObserver(() => this.onWidth()).observe(this.chart);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.paint());
   }
 
-  set({ search = '', zoom = '', shape = '' }) {
-    const upright = this.options.upright ? shape !== 'icicle' : shape === 'flame';
-    const redraw = upright !== this.upright || zoom !== this.zoomed;
+  set({ search = '', regex = '', zoom = '', shape = '', order = '', colors = '', changes = '' }) {
+    this.upright = this.options.upright ? shape !== 'icicle' : shape === 'flame';
     this.search.value = search;
+    press(this.regex, Boolean(regex));
+    this.order = { inverted: order.includes('inverted'), byName: order.includes('name') };
+    this.colors.value = Object.hasOwn(COLORINGS, colors) ? colors : 'code';
+    this.coloring = COLORINGS[this.colors.value];
+    this.changes = readChanges(changes);
     this.zoomed = zoom;
-    this.upright = upright;
-    if (redraw) {
-      this.draw();
-    } else if (this.graph) {
-      this.onSearch();
-    }
+    this.draw();
   }
 
   show(tree) {
@@ -101,94 +82,145 @@ export class FlameGraph {
   onWidth() {
     if (this.chart.clientWidth !== this.width) {
       clearTimeout(this.resizing);
-      this.resizing = setTimeout(() => this.draw(), this.graph ? 150 : 0);
+      this.resizing = setTimeout(() => this.draw(), this.layout ? 150 : 0);
     }
   }
 
-  make() {
-    stopTransitions(globalThis.d3);
-    return globalThis.flamegraph.default()
-      .width(Math.max(200, this.width))
-      .cellHeight(CELL)
-      .resetHeightOnZoom(true)
-      .minFrameSize(1)
-      .inverted(!this.upright)
-      .transitionDuration(0)
-      .sort((a, b) => b.data.value - a.data.value)
-      .setColorMapper((node) => (node.highlight ? 'var(--mark)' : this.options.color(node)))
-      .setSearchMatch((node, term) => term(node.data.name))
-      .setSearchHandler((results, sum, total) => { this.found = { count: results.length, sum, total }; })
-      .setDetailsHandler(() => {})
-      .tooltip(hints((node) => this.options.describe(node.data)))
-      .onHover((node) => this.say(this.options.describe(node.data)))
-      .onClick((node) => this.onZoom(node));
+  // The tree as it is shown: made again only when something about it has changed.
+  arrange() {
+    const { tree, order, changes } = this;
+    const key = JSON.stringify([order, changes]);
+    if (this.arranged?.tree !== tree || this.arranged.key !== key) {
+      const changed = applyChanges(tree, changes);
+      this.layout = layOut(order.inverted ? invert(changed) : changed, order.byName ? 'name' : '');
+      this.arranged = { tree, key };
+    }
   }
 
   draw() {
     this.width = this.chart.clientWidth;
+    press(this.turn, this.upright);
+    press(this.inverted, Boolean(this.order.inverted));
+    press(this.byName, Boolean(this.order.byName));
     if (!this.tree || !this.width) {
       return;
     }
-    const at = place(this.current);
-    press(this.turn, this.upright);
-    this.chart.replaceChildren();
-    this.graph = this.make();
-    if (zoomedTrees.has(this.tree)) {
-      removeMarks(this.tree);
-    }
-    const selection = globalThis.d3.select(this.chart).datum(this.tree).call(this.graph);
-    this.root = selection.datum();
-    this.marked = false;
-    this.quiet = true;
-    const zoomed = this.nodeAt(this.zoomed);
-    if (zoomed) {
-      this.graph.zoomTo(zoomed);
-    }
+    const at = placeOf(this.current);
+    this.arrange();
+    const zoomed = frameOf(this.layout.rows, this.zoomed);
+    this.view = zoomed ?? WHOLE;
+    this.zoomedFrame = zoomed;
     this.reset.disabled = !zoomed;
-    this.quiet = false;
+    this.fillChips();
+    this.fillLegend();
+    this.current = null;
     this.onSearch();
-    this.pick(this.nodeAt(at), false);
+    this.pick(frameOf(this.layout.rows, at), false);
     if (this.upright) {
       this.chart.scrollTop = this.chart.scrollHeight;
     }
   }
 
-  // The widest frame with this name at this depth.
-  nodeAt(text) {
-    const colon = text.indexOf(':');
-    const depth = Number(text.slice(0, colon));
-    const name = text.slice(colon + 1);
-    let best = null;
-    if (colon > 0 && this.root) {
-      this.root.each((node) => {
-        if (node.depth === depth && node.data.name === name && (!best || node.data.value > best.data.value)) {
-          best = node;
-        }
+  paint() {
+    if (this.layout && this.width) {
+      const { found } = this;
+      this.canvas.show({
+        rows: this.layout.rows, view: this.view, upright: this.upright, current: this.current, zoomed: this.zoomedFrame,
+        color: this.options.color ?? this.coloring.color, marked: found ? (node) => found.marks.has(node) : null,
       });
     }
-    return best;
+  }
+
+  // What is painted: for tests.
+  frames() {
+    return this.canvas.painted.map(({ node, x, y, width, fill, label, found }) => ({
+      name: node.data.name, depth: node.depth, x, y, width, fill, label, marked: Boolean(found), current: node === this.current,
+    }));
+  }
+
+  fillChips() {
+    const drop = (i) => this.onChanges(this.changes.filter((_, k) => k !== i));
+    this.chips.hidden = this.changes.length === 0;
+    this.chips.replaceChildren(...this.changes.map(([change, name], i) =>
+      element('button', { type: 'button', class: 'chip', title: 'Undo this', onclick: () => drop(i) }, `${CHANGES[change].text} ${name} ×`)));
+  }
+
+  fillLegend() {
+    const sums = legendOf(this.layout.rows, this.coloring);
+    const shown = sums.slice(0, 8);
+    this.legend.replaceChildren(...shown.map(([key, value]) => {
+      const swatch = element('span', { class: 'swatch' });
+      swatch.style.setProperty('background', this.coloring.sampleOf(key));
+      return element('span', {}, swatch, `${this.coloring.textOf(key)} `, element('small', {}, formatShare(value, this.layout.root.data.value)));
+    }), ...(sums.length > shown.length ? [element('small', {}, `and ${sums.length - shown.length} more`)] : []));
   }
 
   say(text) {
     this.detail.textContent = text;
   }
 
+  // ---- search ----
+
   onSearch() {
-    const match = matcher(this.search.value);
-    if (match) {
-      this.graph.search(match);
-      this.marked = true;
-      const { count, sum, total } = this.found;
-      this.say(count ? `Found in ${count} frames, ${formatShare(sum, total)} of all.` : 'Not found.');
-    } else {
-      if (this.marked) {
-        this.graph.clear();
-        this.marked = false;
-      }
-      this.say('Click a frame to zoom in.');
+    let match = null;
+    this.search.setCustomValidity('');
+    try {
+      match = matcherOf(this.search.value, this.regex.ariaPressed === 'true');
+    } catch {
+      this.search.setCustomValidity('This is no regular expression.');
     }
-    this.settle();
+    this.found = match && this.layout ? searchFrames(this.layout, match) : null;
+    this.next.disabled = this.previous.disabled = !this.found?.nodes.length;
+    this.say(!this.found ? (this.search.validationMessage || 'Click a frame to zoom in; right-click it for more.')
+      : this.found.nodes.length ? `Found in ${this.found.nodes.length.toLocaleString('en')} frames, ${formatShare(this.found.sum, this.layout.root.data.value)} of all.` : 'Not found.');
+    this.paint();
   }
+
+  onRegex() {
+    const on = this.regex.ariaPressed !== 'true';
+    press(this.regex, on);
+    this.onSearch();
+    this.options.onChange({ regex: on ? '1' : '' });
+  }
+
+  onSearchKey(event) {
+    if (event.key === 'Enter') {
+      event.preventDefault();
+      this.goFound(event.shiftKey ? -1 : 1);
+    }
+  }
+
+  // To the next frame found. Where it is too narrow to be seen, its caller's caller and so on is zoomed.
+  goFound(step) {
+    const nodes = this.found?.nodes ?? [];
+    if (!nodes.length) {
+      return;
+    }
+    const at = nodes.indexOf(this.current);
+    const i = at < 0 ? (step > 0 ? 0 : nodes.length - 1) : (at + step + nodes.length) % nodes.length;
+    const node = nodes[i];
+    const seen = node.x0 >= this.view.x0 && node.x1 <= this.view.x1 && (node.x1 - node.x0) * this.width > 3 * (this.view.x1 - this.view.x0);
+    if (!seen) {
+      let around = node;
+      while (around.parent && (around.x1 - around.x0) < 20 * (node.x1 - node.x0)) {
+        around = around.parent;
+      }
+      this.zoomTo(around);
+    }
+    this.pick(node, false);
+    this.canvas.reveal(node);
+    this.say(`${i + 1} of ${nodes.length.toLocaleString('en')}: ${this.options.describe(node)}`);
+  }
+
+  find(name) {
+    press(this.regex, false);
+    this.search.value = name;
+    this.onSearch();
+    this.options.onChange({ search: name, regex: '' });
+    this.chart.scrollIntoView({ block: 'nearest' });
+  }
+
+  // ---- what the user changes ----
 
   onTurn() {
     this.upright = !this.upright;
@@ -196,20 +228,55 @@ export class FlameGraph {
     this.options.onChange({ shape: this.upright ? 'flame' : 'icicle' });
   }
 
-  onZoom(node) {
-    zoomedTrees.add(this.tree);
-    if (this.quiet) {
-      return;
+  onOrder(patch) {
+    this.order = { ...this.order, ...patch };
+    this.zoomed = 'inverted' in patch ? '' : this.zoomed;
+    this.draw();
+    this.options.onChange({ order: [this.order.inverted ? 'inverted' : '', this.order.byName ? 'name' : ''].filter(Boolean).join(), zoom: this.zoomed });
+  }
+
+  onColors() {
+    this.coloring = COLORINGS[this.colors.value];
+    if (this.layout) {
+      this.fillLegend();
+      this.paint();
     }
-    this.zoomed = place(node);
-    this.reset.disabled = !this.zoomed;
-    this.settle();
+    this.options.onChange({ colors: this.colors.value === 'code' ? '' : this.colors.value });
+  }
+
+  onChanges(changes) {
+    this.changes = changes;
+    this.zoomed = '';
+    this.draw();
+    this.options.onChange({ changes: changes.length ? JSON.stringify(changes) : '', zoom: '' });
+  }
+
+  change(kind, name) {
+    this.onChanges([...this.changes, [kind, name]]);
+  }
+
+  zoomTo(node) {
+    this.zoomedFrame = node.parent ? node : null;
+    this.zoomed = placeOf(node);
+    this.view = this.zoomedFrame ?? WHOLE;
+    this.reset.disabled = !this.zoomedFrame;
     this.pick(node);
     this.options.onChange({ zoom: this.zoomed });
   }
 
+  // Without a frame: a part of the width, from x0 to x1.
+  zoomView({ x0, x1 }) {
+    const width = Math.min(1, x1 - x0);
+    const left = Math.max(0, Math.min(x0, 1 - width));
+    this.view = { x0: left, x1: left + width };
+    this.zoomedFrame = null;
+    this.reset.disabled = width >= 1;
+    hideTip();
+    this.paint();
+  }
+
   resetZoom() {
-    this.graph.resetZoom();
+    this.zoomTo(this.layout.root);
   }
 
   async copyName() {
@@ -217,104 +284,32 @@ export class FlameGraph {
     this.say(`Copied: ${this.current.data.name}`);
   }
 
-  // Selects the frame for the detail line, the buttons and the keyboard.
+  // Selects the frame for the line below, the buttons and the keyboard.
   pick(node, tell = true) {
     this.current = node;
-    for (const button of [this.copy, ...this.buttons]) {
+    for (const button of [this.copy, this.more, ...this.buttons]) {
       button.disabled = !node || !node.parent;
     }
-    this.mark();
+    this.paint();
     if (node && tell) {
-      this.say(this.options.describe(node.data));
+      this.say(this.options.describe(node));
     }
   }
 
-  mark() {
-    this.chart.querySelector('.current')?.classList.remove('current');
-    if (this.current) {
-      globalThis.d3.select(this.chart).selectAll('g').filter((node) => node === this.current).classed('current', true);
-    }
-  }
-
-  // Called after the library has drawn.
-  settle() {
-    this.trim();
-    this.fitLabels();
-    this.mark();
-  }
-
-  // Removes the two empty rows that the library adds.
-  trim() {
-    const picture = this.chart.querySelector('svg');
-    const height = this.graph.height() - 2 * CELL;
-    picture.setAttribute('height', height);
-    picture.setAttribute('viewBox', `0 ${this.upright ? 2 * CELL : 0} ${picture.getAttribute('width')} ${height}`);
-  }
-
-  // Narrow frames have no label, because unreadable labels cost as much time as others.
-  fitLabels() {
-    for (const frame of this.chart.querySelectorAll('.frame')) {
-      const label = frame.querySelector('foreignObject');
-      const width = frame.getAttribute('width');
-      if (width < NARROW) {
-        label?.remove();
-      } else if (!label) {
-        frame.append(svg('foreignObject', { width, height: CELL, class: 'untouchable' },
-          element('div', { class: 'd3-flame-graph-label' }, frame.getAttribute('name'))));
-      }
-    }
-  }
-
-  visible(node) {
-    return node && (node.x1 - node.x0) * this.width > 1;
-  }
-
-  step(direction) {
-    const { current } = this;
-    const around = current.parent ? current.parent.children : [current];
-    const beside = (by) => {
-      for (let i = around.indexOf(current) + by; i >= 0 && i < around.length; i += by) {
-        if (this.visible(around[i])) {
-          return around[i];
-        }
-      }
-      return null;
-    };
-    const moves = {
-      in: () => (current.children ?? []).find((child) => this.visible(child)),
-      out: () => current.parent,
-      left: () => beside(-1),
-      right: () => beside(1),
-    };
-    return moves[direction]();
-  }
-
-  onKey(event) {
-    const down = this.upright ? 'out' : 'in';
-    const moves = { ArrowDown: down, ArrowUp: down === 'in' ? 'out' : 'in', ArrowLeft: 'left', ArrowRight: 'right' };
-    if (!this.root || event.ctrlKey || event.metaKey || event.altKey) {
-      return;
-    }
-    if (event.key in moves) {
-      this.pick(this.current ? this.step(moves[event.key]) ?? this.current : this.root);
-      this.chart.querySelector('.current')?.scrollIntoView({ block: 'nearest' });
-    } else if (event.key === 'Enter' && this.current) {
-      this.graph.zoomTo(this.current);
-    } else if (event.key === 'Escape' && this.zoomed) {
-      this.resetZoom();
-    } else if (event.key.toLowerCase() === 'c' && this.current?.parent) {
-      this.copyName();
+  tipAt(node, x, y) {
+    if (node) {
+      showTip(x, y, node.data.name, this.options.tip?.(node) ?? [[this.options.describe(node), '']]);
     } else {
-      return;
+      hideTip();
     }
-    event.preventDefault();
-    event.stopPropagation();
   }
 
-  find(name) {
-    this.search.value = name;
-    this.onSearch();
-    this.options.onChange({ search: name });
-    this.chart.scrollIntoView({ block: 'nearest' });
+  openMenu(at = this.canvas.reveal(this.current)) {
+    hideTip();
+    showMenu(at.x, at.y, this.current.data.name, frameMenu(this, this.current), this.chart);
+  }
+
+  svg() {
+    return framesSvg(this.canvas, this.options.color ?? this.coloring.color, this.options.describe);
   }
 }

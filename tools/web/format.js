@@ -1,12 +1,22 @@
-// Numbers as text.
-const TIME_UNITS = [[3600e9, 'h'], [60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
+// Numbers, times and devices as text.
+const TIME_UNITS = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']];
+const LONG = 600e9; // ns: longer times are minutes, hours and days
 const BYTE_UNITS = [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
 
+// Three digits that count.
+function digits(number) {
+  const size = Math.abs(number);
+  return size >= 100 ? Math.round(number).toLocaleString('en') : number.toFixed(size >= 9.995 ? 1 : 2);
+}
+
 export function formatValue(value, unit) {
+  if (unit === 'nanoseconds' && Math.abs(value) >= LONG) {
+    return formatDuration(value / 1e9);
+  }
   const units = unit === 'nanoseconds' ? TIME_UNITS : unit === 'bytes' ? BYTE_UNITS : [];
   for (const [size, name] of units) {
     if (Math.abs(value) >= size) {
-      return `${(value / size).toFixed(2)} ${name}`;
+      return `${digits(value / size)} ${name}`;
     }
   }
   const rounded = Math.round(value * 100) / 100;
@@ -14,7 +24,13 @@ export function formatValue(value, unit) {
 }
 
 export function formatShare(part, whole) {
-  return `${(whole ? 100 * part / whole : 0).toFixed(2)} %`;
+  const share = whole ? 100 * part / whole : 0;
+  return `${share === 0 ? 0 : digits(share)} %`;
+}
+
+// Parts of a million: 226766 -> "22.7 %"
+export function formatPpm(ppm) {
+  return `${Number((ppm / 1e4).toPrecision(ppm < 1e4 ? 2 : 3))} %`;
 }
 
 // With a sign, for differences.
@@ -26,6 +42,9 @@ export function formatSigned(value, text) {
 export function formatMs(ms) {
   return Math.abs(ms) >= 10000 ? `${Number((ms / 1000).toPrecision(4))} s` : `${Number(ms.toPrecision(4))} ms`.replace('-', '−');
 }
+
+// Of a crash, an incident or a process.
+export const deviceOf = ({ tags, host }) => tags.device || host || '(no name)';
 
 const two = (number) => String(number).padStart(2, '0');
 

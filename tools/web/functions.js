@@ -1,7 +1,8 @@
 // The table of a profile's functions: self (flat) and total (cum), and the hottest lines of each.
-import { element } from '/dom.js';
-import { formatShare, formatValue } from '/format.js';
-import { Table, shareCell } from '/table.js';
+import { element } from './dom.js';
+import { formatShare, formatValue } from './format.js';
+import { meaningOf, showMeaning } from './meaning.js';
+import { Table, shareCell } from './table.js';
 
 export class Functions extends Table {
   constructor(parent, options) {
@@ -27,6 +28,7 @@ export class Functions extends Table {
     return element('td', { class: 'name' },
       element('button', { type: 'button', title: 'Find in the flame graph', onclick: () => find(row.name) }, row.name),
       callers ? element('button', { type: 'button', class: 'quiet', title: `Callers and callees of ${row.name}`, onclick: () => callers(row.name) }, 'callers') : null,
+      meaningOf(row.name) ? element('button', { type: 'button', class: 'quiet', title: `What ${row.name} means`, onclick: () => showMeaning(row.name) }, 'what is this?') : null,
       this.placeOf(row));
   }
 

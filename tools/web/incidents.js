@@ -1,14 +1,13 @@
 // Incidents: moments that a program noticed, such as a slow request; of the chosen one what each thread did around it.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { figure } from '/figures.js';
-import { formatMs, formatTime, formatValue } from '/format.js';
-import { Lanes } from '/lanes.js';
-import { timeOf } from '/query.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { figure } from './figures.js';
+import { deviceOf, formatMs, formatTime, formatValue } from './format.js';
+import { Lanes } from './lanes.js';
+import { timeQuery } from './query.js';
+import { Table } from './table.js';
 
 const TIMED = ['span', 'open span', 'gc', 'heartbeat'];
-const deviceOf = (incident) => incident.tags.device || incident.host || '(no name)';
 
 function limitText(incident) {
   const text = (value) => (TIMED.includes(incident.cause) ? formatValue(value, 'nanoseconds')
@@ -34,16 +33,19 @@ function rowsOf(incident) {
   return sums.sort((a, b) => b.own - a.own || b.ms - a.ms).map(({ i }) => i);
 }
 
-// The samples with what the picture and the table need; `thread` is the row.
-function dataOf(incident) {
-  const order = rowsOf(incident);
+// The samples with what the picture and the table need; `thread` is the row. Threads that did nothing have a row if `all`
+// are wanted; the thread that it is about always has one.
+function dataOf(incident, all) {
+  const busy = new Set(incident.samples.filter(([, length]) => length > 0).map(([, , thread]) => thread));
+  const whole = rowsOf(incident);
+  const order = whole.filter((thread, row) => all || row === 0 || busy.has(thread));
   const rows = new Map(order.map((thread, row) => [thread, row]));
-  const samples = incident.samples.map(([start, length, thread, kind, stack], number) => ({
-    start, length, kind, stack, number, thread: rows.get(thread), name: stack >= 0 ? incident.functions[incident.stacks[stack][1]] : '[no stack]',
-  }));
+  const samples = incident.samples.map(([start, length, thread, kind, stack]) => ({
+    start, length, kind, stack, thread: rows.get(thread), name: stack >= 0 ? incident.functions[incident.stacks[stack][1]] : '[no stack]',
+  })).filter((sample) => sample.thread !== undefined).map((sample, number) => ({ ...sample, number }));
   const threads = order.map((i) => `${incident.threads[i].name} ${incident.threads[i].tid || ''}`);
   const span = TIMED.includes(incident.cause) ? { from: -incident.value / 1e6, to: 0 } : null;
-  return { samples, threads, span };
+  return { samples, threads, span, idle: whole.length - order.length };
 }
 
 // What each thread did until the trigger, of the span if there is one: ms by kind and stack.
@@ -63,20 +65,38 @@ function doingsOf(data) {
   return [...sums.values()];
 }
 
+const WAITS = { '[lock]': ' for a lock', '[sleep]': ' asleep', '[network]': ' for the network', '[disk]': ' for the disk' };
+
+// What happened, in words: what its thread did most of the time, and the garbage collector's pauses.
+// doings: the longest first
+function sentencesOf(incident, data, doings) {
+  const [own] = incident.tid ? doings.filter((row) => row.thread === 0 && row.kind !== 'gc') : [];
+  const inFunction = (stack) => stackOf(incident, stack).find((name) => !name.startsWith('['));
+  const pauses = data.samples.filter((sample) => sample.kind === 'gc');
+  const from = data.span?.from ?? -Infinity;
+  const paused = pauses.reduce((sum, one) => sum + Math.max(0, Math.min(one.start + one.length, 0) - Math.max(one.start, from)), 0);
+  const verb = own?.kind === 'cpu' ? 'computed' : `waited${WAITS[own?.name] ?? ''}`;
+  return [
+    ...(own ? [`Thread ${data.threads[0].trim()} ${verb} for ${formatMs(own.ms)}${own.stack >= 0 && inFunction(own.stack) ? ` in ${inFunction(own.stack)}` : ''}.`]
+      : incident.tid && !paused ? [`Thread ${data.threads[0].trim()} has no sample: it neither used much CPU time nor waited for a millisecond.`] : []),
+    ...(paused > 0 ? [`The garbage collector stopped all threads for ${formatMs(paused)}.`] : []),
+  ].join(' ');
+}
+
 export class IncidentView {
   constructor(parent, app) {
     this.app = app;
     this.figures = element('div', { class: 'figures', id: 'incident-figures' });
-    const list = element('section', { class: 'card' });
+    const list = element('section', { class: 'card short' });
     this.about = element('section', { class: 'card', id: 'incident' });
     const lanes = element('section', { class: 'card' });
     const doings = element('section', { class: 'card' });
     this.parts = [this.about, lanes, doings];
     parent.append(this.figures, list, ...this.parts);
     this.table = this.makeTable(list);
-    this.lanes = new Lanes(lanes, { onChoose: (sample) => this.showSample(sample) });
+    this.lanes = new Lanes(lanes, { onChoose: (sample) => this.showSample(sample), onAll: () => this.showThreads(!this.all), tip: (sample) => this.tip(sample) });
     this.detail = element('div', { id: 'incident-sample', 'aria-live': 'polite' });
-    lanes.append(this.detail);
+    this.lanes.columns.append(this.detail);
     this.doings = this.makeDoings(doings);
   }
 
@@ -99,7 +119,7 @@ export class IncidentView {
   makeDoings(parent) {
     return new Table(parent, {
       id: 'incident-doings', filterId: 'doing-filter', title: 'Until the trigger', filterText: 'Filter functions', noun: 'stacks', sort: { column: 'ms', down: true },
-      textOf: (row) => `${row.kind} ${row.text} ${stackOf(this.incident, row.stack).join(' ')}`,
+      textOf: (row) => `${row.kind} ${this.data.threads[row.thread]} ${stackOf(this.incident, row.stack).join(' ')}`,
       columns: [
         { key: 'name', text: 'what', class: 'name', value: (row) => row.name,
           cell: (row) => element('td', { class: 'name' }, element('button', { type: 'button', title: 'Its stack', onclick: () => this.showSample(row) }, row.name)) },
@@ -126,7 +146,13 @@ export class IncidentView {
         : element('p', { class: 'note' }, 'No stack.'));
   }
 
-  showAbout(incident) {
+  tip(sample) {
+    const [, ...callers] = stackOf(this.incident, sample.stack);
+    return [['kind', sample.kind], ['time', sample.length ? `${formatMs(sample.length)}, from ${formatMs(sample.start)}` : 'at the trigger'], ['thread', this.data.threads[sample.thread]],
+      ...callers.slice(0, 4).map((name, i) => [i ? '' : 'called by', name])];
+  }
+
+  showAbout(incident, doings) {
     const notes = [
       incident.complete ? '' : 'A part has not arrived.',
       incident.suppressed ? `${incident.suppressed.toLocaleString('en')} triggers before it led to no incident.` : '',
@@ -134,42 +160,48 @@ export class IncidentView {
     ].filter(Boolean);
     this.about.replaceChildren(
       element('h2', {}, `${[incident.cause, incident.name].filter(Boolean).join(' ')} in ${incident.service} on ${deviceOf(incident)}`),
-      element('p', {}, [incident.time ? formatTime(incident.time) : 'unknown time', limitText(incident), `${incident.executable} ${incident.pid}`].filter(Boolean).join(' · ')),
+      element('p', { class: 'sentence', id: 'incident-sentence' }, sentencesOf(incident, this.data, doings)),
+      element('p', { class: 'note' }, [incident.time ? formatTime(incident.time) : 'unknown time', limitText(incident), `${incident.executable} ${incident.pid}`].filter(Boolean).join(' · ')),
       ...(notes.length ? [element('p', { class: 'note' }, notes.join(' '))] : []),
-      element('p', {}, element('a', { id: 'incident-file', href: `/api/incident?id=${incident.id}&format=firefox`, download: `incident-${incident.id}.json` },
+      element('p', {}, element('a', { id: 'incident-file', href: `api/incident?id=${incident.id}&format=firefox`, download: `incident-${incident.id}.json` },
         'File for the Firefox Profiler')));
   }
 
   showIncident(incident) {
     this.incident = incident;
-    this.data = dataOf(incident);
-    const { span } = this.data;
     this.parts.forEach((part) => { part.hidden = false; });
-    this.showAbout(incident);
+    this.showThreads(false);
+  }
+
+  // all: also those that did nothing
+  showThreads(all) {
+    const { incident } = this;
+    this.all = all;
+    this.data = dataOf(incident, all);
+    const { span } = this.data;
+    const doings = doingsOf(this.data).sort((a, b) => b.ms - a.ms);
+    this.showAbout(incident, doings);
     this.detail.replaceChildren();
-    this.lanes.show(this.data, span ? { from: 1.2 * span.from, to: -0.2 * span.from } : { from: -Infinity, to: Infinity });
-    const doings = doingsOf(this.data).map((row) => ({ ...row, text: this.data.threads[row.thread] }));
+    this.lanes.show({ ...this.data, all }, span ? { from: 1.2 * span.from, to: -0.2 * span.from } : { from: -Infinity, to: Infinity });
     this.doings.show(doings);
-    const first = doings.filter((row) => row.thread === 0 || row.kind === 'gc').sort((a, b) => b.ms - a.ms)[0];
+    const first = doings.find((row) => row.thread === 0 || row.kind === 'gc');
     if (first) {
       this.showSample(first);
     }
   }
 
   async show(state, still) {
-    const { from, to } = timeOf(state);
-    const parameters = new URLSearchParams(Object.entries({ from, to }).filter(([, value]) => value));
-    const { incidents } = await get(`/api/incidents?${parameters}`);
+    const { incidents } = await get(`api/incidents?${timeQuery(state)}`);
     const id = state.incident || incidents[0]?.id;
-    const incident = id ? await get(`/api/incident?id=${id}`) : null;
-    if (!still()) {
+    const incident = id ? await get(`api/incident?id=${encodeURIComponent(id)}`).catch((error) => {
+      if (error.status !== 404 && error.status !== 400) {
+        throw error;
+      }
+      return null; // an old link, and there may be others
+    }) : null;
+    if (!still() || !this.app.filled(incident || incidents.length > 0)) {
       return;
     }
-    if (!incident) {
-      this.app.empty();
-      return;
-    }
-    this.app.filled();
     const several = (values) => String(new Set(values).size);
     this.figures.replaceChildren(
       figure(incidents.length === 1 ? 'incident' : 'incidents', incidents.length.toLocaleString('en'), 'that arrived in this range'),
@@ -177,7 +209,11 @@ export class IncidentView {
       figure('devices', several(incidents.map(deviceOf)), 'with an incident in this range'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(incidents);
-    if (this.incident?.id !== id || !this.incident.complete) {
+    if (!incident) {
+      this.incident = null;
+      this.parts.forEach((part) => { part.hidden = part !== this.about; });
+      this.about.replaceChildren(element('p', { class: 'note' }, 'The incident of this link is not there: it may have been deleted.'));
+    } else if (this.incident?.id !== id || !this.incident.complete) {
       this.showIncident(incident);
     }
   }

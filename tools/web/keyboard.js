@@ -1,8 +1,9 @@
 // Keys for the whole page, and the list of all keys under "?". The flame graph and the timeline have additional keys.
-import { byId, element } from '/dom.js';
+import { byId, element } from './dom.js';
 
 const ELSEWHERE = [
-  ['Flame graph', [['← → ↑ ↓', 'move from frame to frame'], ['Enter', 'zoom to the frame'], ['Esc', 'zoom out'], ['C', 'copy the frame’s name']]],
+  ['Flame graph', [['← → ↑ ↓', 'move from frame to frame'], ['Enter', 'zoom to the frame'], ['M', 'menu of the frame'], ['Esc', 'zoom out'], ['C', 'copy the frame’s name']]],
+  ['Search in the flame graph', [['Enter', 'next one found'], ['Shift Enter', 'previous one']]],
   ['Timeline (Tab leads to its handles)', [['← →', 'move the start or end by one step'], ['Page ↑ ↓', 'by ten steps'], ['Home End', 'to the first or last'], ['Esc', 'clear the selection']]],
 ];
 

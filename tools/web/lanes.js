@@ -1,24 +1,30 @@
 // Samples of an incident over time, a row for each thread: above what it waited for, below what it computed. Pauses of
 // the garbage collector cover all rows. Times are in ms from the trigger on.
-import { frameColor } from '/colors.js';
-import { element, largest, svg } from '/dom.js';
-import { formatMs } from '/format.js';
+import { frameColor } from './colors.js';
+import { element, largest, press, svg, toggle } from './dom.js';
+import { formatMs } from './format.js';
+import { hideTip, showTip } from './menu.js';
+import { numberTicks } from './ticks.js';
+import { turned } from './wheel.js';
 
 const ROW = 26;
 const LANE = 9;
 const AXIS = 22;
 const LEAST_WIDTH = 2;
 const DRAG = 5;
+const LETTER = 6.2;
 
 export class Lanes {
-  // onChoose(sample): one was clicked, or reached by the arrow keys
-  constructor(parent, { onChoose }) {
-    this.onChoose = onChoose;
+  // onChoose(sample): one was clicked, or reached by the arrow keys; onAll(): all threads, or not; tip(sample) -> rows
+  constructor(parent, { onChoose, onAll, tip }) {
+    Object.assign(this, { onChoose, tip });
     this.place = element('div', { class: 'plot', id: 'lanes' });
     const button = (id, text, act) => element('button', { type: 'button', id, onclick: act }, text);
-    parent.append(element('div', { class: 'bar' }, element('h2', {}, 'Threads over time'),
+    this.all = toggle('All threads', { id: 'lanes-threads' }, () => onAll());
+    this.columns = element('div', { class: 'beside' }, this.place);
+    parent.append(element('div', { class: 'bar' }, element('h2', {}, 'Threads over time'), this.all,
       button('lanes-in', 'Zoom in', () => this.zoomBy(0.5)), button('lanes-out', 'Zoom out', () => this.zoomBy(2)), button('lanes-all', 'All', () => this.zoom(this.whole)),
-      element('span', { class: 'note legend' }, ...['cpu', 'wait', 'lock', 'gc', 'exception'].map((kind) => element('span', { class: `key-${kind}` }, kind)))), this.place);
+      element('span', { class: 'note legend' }, ...['cpu', 'wait', 'lock', 'gc', 'exception'].map((kind) => element('span', { class: `key-${kind}` }, kind)))), this.columns);
     new ResizeObserver(() => this.data && this.place.clientWidth !== this.width && this.draw()).observe(this.place);
   }
 
@@ -28,6 +34,9 @@ export class Lanes {
     this.whole = { from: -largest(samples.map((sample) => -sample.start), 1), to: largest(samples.map((sample) => sample.start + sample.length), 1) };
     this.data = data;
     this.chosen = null;
+    press(this.all, Boolean(data.all));
+    this.all.hidden = !data.all && !data.idle;
+    this.all.textContent = data.all ? 'All threads' : `${data.idle} more that did nothing`;
     this.zoom(range);
   }
 
@@ -46,11 +55,11 @@ export class Lanes {
   }
 
   x(ms) {
-    return (ms - this.from) / (this.to - this.from) * this.width;
+    return this.gutter + (ms - this.from) / (this.to - this.from) * (this.width - this.gutter);
   }
 
   bar(sample, attributes) {
-    const left = Math.max(0, this.x(sample.start));
+    const left = Math.max(this.gutter, this.x(sample.start));
     const right = Math.min(this.width, this.x(sample.start + sample.length));
     return svg('rect', { x: left.toFixed(1), width: Math.max(LEAST_WIDTH, right - left).toFixed(1), ...attributes });
   }
@@ -62,11 +71,16 @@ export class Lanes {
     }
     const focused = this.place.contains(document.activeElement);
     const { data, width } = this;
+    // Names stand beside the bars.
+    this.gutter = Math.round(Math.min(width * 0.3, 12 + LETTER * largest(data.threads.map((text) => text.length), 4)));
     const height = data.threads.length * ROW;
     this.seen = data.samples.filter((sample) => sample.start <= this.to && sample.start + sample.length >= this.from);
-    const picture = svg('svg', { width, height: height + AXIS, role: 'application', tabindex: '0', 'aria-label': 'Samples: arrow keys choose one' },
+    const picture = svg('svg', { width, height: height + AXIS, 'data-gutter': this.gutter, role: 'application', tabindex: '0', 'aria-label': 'Samples: arrow keys choose one' },
       this.behind(height), data.threads.flatMap((text, row) => this.row(text, row)), this.seen.map((sample) => this.moment(sample)), this.axis(height));
     picture.addEventListener('pointerdown', (event) => this.onPress(event, picture));
+    picture.addEventListener('wheel', (event) => this.onWheel(event, picture), { passive: false });
+    picture.addEventListener('pointermove', (event) => this.onHover(event));
+    picture.addEventListener('pointerleave', () => hideTip());
     picture.addEventListener('keydown', (event) => this.onKey(event));
     this.place.replaceChildren(picture);
     if (focused) {
@@ -85,7 +99,7 @@ export class Lanes {
   row(text, row) {
     return [
       svg('line', { class: 'tick', x2: this.width, y1: (row + 1) * ROW, y2: (row + 1) * ROW }),
-      svg('text', { class: 'tick', x: 2, y: row * ROW + LANE + 1 }, text),
+      svg('text', { class: 'tick', x: 2, y: row * ROW + ROW / 2 + 5 }, svg('title', {}, text), text.length * LETTER > this.gutter ? `${text.slice(0, Math.floor(this.gutter / LETTER) - 1)}…` : text),
     ];
   }
 
@@ -100,13 +114,13 @@ export class Lanes {
 
   axis(height) {
     const { width } = this;
-    const ticks = globalThis.d3.scaleLinear().domain([this.from, this.to]).ticks(Math.max(2, Math.floor(width / 110)));
+    const ticks = numberTicks(this.from, this.to, Math.max(2, Math.floor(width / 110)));
     return [
-      ...ticks.flatMap((tick) => [
+      ...ticks.filter((tick) => Math.abs(this.x(tick) - this.x(0)) > 50).flatMap((tick) => [
         svg('line', { class: 'tick', x1: this.x(tick), x2: this.x(tick), y1: height, y2: height + 4 }),
         svg('text', { class: 'tick', x: this.x(tick), y: height + 17, 'text-anchor': 'middle' }, formatMs(tick)),
       ]),
-      ...(this.from <= 0 && this.to >= 0 ? [svg('line', { class: 'trigger', x1: this.x(0), x2: this.x(0), y2: height + 6 })] : []),
+      ...(this.from <= 0 && this.to >= 0 ? [svg('line', { class: 'trigger', x1: this.x(0), x2: this.x(0), y2: height + 6 }), svg('text', { class: 'tick at', x: this.x(0), y: height + 17, 'text-anchor': 'middle' }, 'trigger')] : []),
     ];
   }
 
@@ -122,7 +136,7 @@ export class Lanes {
     const under = event.target.dataset.sample;
     const onRelease = (up) => {
       const left = picture.getBoundingClientRect().left;
-      const at = (x) => this.from + (x - left) / this.width * (this.to - this.from);
+      const at = (x) => this.from + (x - left - this.gutter) / (this.width - this.gutter) * (this.to - this.from);
       if (Math.abs(up.clientX - from) >= DRAG) {
         this.zoom({ from: at(Math.min(from, up.clientX)), to: at(Math.max(from, up.clientX)) });
       } else if (under !== undefined) {
@@ -130,6 +144,26 @@ export class Lanes {
       }
     };
     addEventListener('pointerup', onRelease, { once: true });
+  }
+
+  onWheel(event, picture) {
+    const part = (event.clientX - picture.getBoundingClientRect().left - this.gutter) / (this.width - this.gutter);
+    const span = turned(event, this, part, 0);
+    if (span) {
+      hideTip();
+      if (!span.moved || (span.from >= this.whole.from && span.to <= this.whole.to)) {
+        this.zoom(span);
+      }
+    }
+  }
+
+  onHover(event) {
+    const sample = this.data.samples[Number(event.target.dataset.sample ?? -1)];
+    if (sample && !event.buttons && this.tip) {
+      showTip(event.clientX, event.clientY, sample.name, this.tip(sample));
+    } else {
+      hideTip();
+    }
   }
 
   onKey(event) {

@@ -1,10 +1,10 @@
 // What of the service's live heap grows over days, by place of allocation.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { figure } from '/figures.js';
-import { formatSigned, formatValue } from '/format.js';
-import { queryOf } from '/query.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { figure } from './figures.js';
+import { formatSigned, formatValue } from './format.js';
+import { queryOf } from './query.js';
+import { Table } from './table.js';
 
 function perHour(value) {
   return value === null ? 'open' : formatSigned(value, formatValue(value, 'bytes'));
@@ -44,15 +44,10 @@ export class LeakView {
   }
 
   async show(state, still) {
-    const answer = await get(`/api/leaks?${queryOf({ ...state, kind: '', value: '' })}`);
-    if (!still()) {
+    const answer = await get(`api/leaks?${queryOf({ ...state, kind: '', value: '' })}`);
+    if (!still() || !this.app.filled(answer.count > 0)) {
       return;
     }
-    if (answer.processes === 0) {
-      this.app.empty();
-      return;
-    }
-    this.app.filled();
     this.figures.replaceChildren(
       figure(answer.grows === 1 ? 'leak' : 'leaks', answer.grows.toLocaleString('en'), 'places that grow', answer.grows > 0),
       figure('places', answer.count.toLocaleString('en'), 'of allocation in the live heap'),

@@ -1,9 +1,10 @@
 // The view of one profile: key values, flame graph, functions, and its processes.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { processElement, profileFigures, qualityFigures } from '/figures.js';
-import { profileQuery } from '/query.js';
-import { Viewer } from '/viewer.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { processElement, profileFigures, qualityFigures } from './figures.js';
+import { profileQuery } from './query.js';
+import { unnamedElement } from './unnamed.js';
+import { Viewer } from './viewer.js';
 
 const PROCESSES = 100;
 
@@ -16,13 +17,18 @@ export class ProfileView {
     this.list = element('div', { id: 'process-list' });
     const place = element('div', { id: 'viewer' });
     this.unsampled = element('p', { id: 'unsampled', class: 'problem', hidden: '' });
-    parent.append(this.figures, ...(whole ? [this.unsampled] : []), place);
+    this.unnamed = element('div', {});
+    parent.append(this.figures, ...(whole ? [this.unsampled] : []), place, this.unnamed);
     if (whole) {
       parent.append(element('details', { id: 'processes', class: 'card' }, element('summary', {}, 'Processes and losses'), this.list));
     }
     this.viewer = new Viewer(place, {
-      callers: whole && ((name) => app.change({ view: 'callers', fn: name, search: '', zoom: '', sort: '', find: '' })),
-      onChange: ({ filter, ...patch }) => app.change({ ...patch, ...(filter === undefined ? {} : { find: filter }) }, !('zoom' in patch || 'shape' in patch)),
+      load: (name) => get(`api/callers?${this.address(this.state)}&function=${encodeURIComponent(name)}`),
+      files: (name) => [
+        ['pprof', 'pprof: go tool pprof, Grafana', 'pb.gz'], ['speedscope', 'speedscope', 'speedscope.json'], ['html', 'HTML: one file, needs no server', 'html'],
+      ].map(([format, text, ending]) => ({ text, href: `api/export?${this.address(this.state)}&format=${format}`, file: `${name}.${ending}` })),
+      link: () => app.link(),
+      onChange: ({ filter, ...patch }) => app.change({ ...patch, ...(filter === undefined ? {} : { find: filter }) }, ['search', 'regex', 'sort', 'filter'].some((key) => key in patch) || filter !== undefined),
     });
   }
 
@@ -31,25 +37,27 @@ export class ProfileView {
   }
 
   async show(state, still) {
+    this.state = state;
     const query = this.address(state);
-    const stats = this.whole ? get(`/api/stats?${query}`) : Promise.resolve(null);
+    const stats = this.whole ? get(`api/stats?${query}`) : Promise.resolve(null);
     stats.catch(() => {}); // the await reports errors
-    const profile = await get(`/api/profile?${query}`);
+    const profile = await get(`api/profile?${query}`);
     if (!still()) {
       return;
     }
     this.app.labels(profile);
-    if (!profile.total) {
-      this.app.empty();
+    if (!this.app.filled(profile.total > 0)) {
       return;
     }
-    this.app.filled();
     this.unsampled.hidden = true;
     this.figures.replaceChildren(...profileFigures(profile, this.whole));
+    this.unnamed.replaceChildren(...[unnamedElement(profile)].filter(Boolean));
     this.viewer.set({ ...state, filter: state.find });
     if (profile !== this.shown) {
       this.shown = profile;
       await this.viewer.show(profile);
+    } else {
+      await this.viewer.showFunction();
     }
     const told = await stats;
     const processes = told?.processes;

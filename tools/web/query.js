@@ -1,6 +1,6 @@
 // Converts the state to parameters of the API.
-import { RANGES, parseSpan } from '/address.js';
-import { formatSelector, withService } from '/selector.js';
+import { OF_ALL, RANGES, parseSpan } from './address.js';
+import { formatSelector, withService } from './selector.js';
 
 // The timeline's range, as API parameters. For a comparison with the previous range it includes that range.
 export function windowOf(state) {
@@ -21,6 +21,11 @@ export function timeOf(state) {
     return { from: String(chosen.from), to: String(chosen.to) };
   }
   return state.range in RANGES ? { from: `now-${RANGES[state.range]}s`, to: '' } : windowOf(state);
+}
+
+// A time of these in seconds since 1970: "now-60s" is a minute before `end`, '' is `usual`.
+export function secondsOf(text, end, usual) {
+  return text === '' ? usual : text.startsWith('now-') ? end - parseFloat(text.slice(4)) : Number(text);
 }
 
 // The range of the baseline; null when there is none.
@@ -65,7 +70,24 @@ export function profileQuery(state) {
   return queryOf(state, undefined, { group: state.group });
 }
 
+// Tags are shown of the selected service only.
+export function servicesPath(state) {
+  return OF_ALL.includes(state.view) ? 'api/services?tags-of=-' : `api/services${state.service ? `?tags-of=${encodeURIComponent(state.service)}` : ''}`;
+}
+
+// Of all services: the range only.
+export function timeQuery(state) {
+  return put(new URLSearchParams(), timeOf(state));
+}
+
+// What the view of all services asks: services, CPU time, devices, crashes, incidents.
+export function startPaths(state) {
+  const time = timeQuery(state);
+  const services = new URLSearchParams({ service: '{service_name=~".+"}', kind: 'cpu', group: 'service_name', series: '100', buckets: '60' });
+  return [servicesPath(state), `api/timeline?${services}&${time}`, `api/devices?${time}`, `api/crashes?${time}`, `api/incidents?${time}`];
+}
+
 export function timelinePath(state) {
   const buckets = innerWidth < 700 ? 100 : 240;
-  return `/api/timeline?${queryOf(state, windowOf(state), { group: state.view === 'diff' ? '' : state.group, buckets: String(buckets) })}`;
+  return `api/timeline?${queryOf(state, windowOf(state), { group: state.view === 'diff' ? '' : state.group, buckets: String(buckets) })}`;
 }

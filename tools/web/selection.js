@@ -1,9 +1,10 @@
 // The form at the top: service, kind, filter, grouping, range; and labels to click. It shows the state and reports
 // changes.
-import { OF_ALL, OF_DAYS } from '/address.js';
-import { byId, element, fillSelect } from '/dom.js';
-import { formatValue } from '/format.js';
-import { parseSelector, selects, toggled } from '/selector.js';
+import { OF_ALL, OF_DAYS } from './address.js';
+import { byId, element, fillSelect } from './dom.js';
+import { formatValue } from './format.js';
+import { labelDetails } from './labels.js';
+import { parseSelector, selects, toggled } from './selector.js';
 
 const UNITS = { nanoseconds: 'time', bytes: 'bytes', count: '' };
 const CHIPS = 20; // values shown per label
@@ -22,7 +23,7 @@ function kindOptions(rows) {
 }
 
 // The default kind.
-export function kindOf(state, rows) {
+function kindOf(state, rows) {
   const kinds = rows.map((row) => row.kind).sort();
   return kinds.includes(state.kind) ? state.kind : kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
 }
@@ -107,7 +108,7 @@ export class Selection {
   show(state, services) {
     this.state = state;
     this.services = services;
-    const names = [...new Set(services.map((row) => row.service))];
+    const names = [...new Set(services.map((row) => row.service))].sort((a, b) => a.localeCompare(b));
     const rows = services.filter((row) => row.service === state.service);
     fillSelect(byId('service'), names.includes(state.service) ? names : [...names, state.service], state.service);
     const options = kindOptions(rows);
@@ -140,10 +141,11 @@ export class Selection {
     const rows = this.services.filter((row) => row.service === this.state.service);
     const values = labelValues(rows, labels);
     const more = (key, sums) => Math.max(sums.size, labels?.label_values[key] ?? 0) - Math.min(CHIPS, sums.size);
-    const chips = values.map(([key, sums]) => element('div', { class: 'chips' },
+    const onFilter = (key, value) => this.onChange({ filter: toggled(this.state.filter, key, value), zoom: '' });
+    const chips = values.flatMap(([key, sums]) => [element('div', { class: 'chips' },
       element('span', { class: 'key' }, `${key}:`),
       ...[...sums].sort((a, b) => (b[1] ?? 0) - (a[1] ?? 0) || (a[0] < b[0] ? -1 : 1)).slice(0, CHIPS).map(([value, sum]) => this.chip(key, value, sum, labels?.unit)),
-      more(key, sums) ? element('small', {}, `and ${more(key, sums)} more`) : null));
+      more(key, sums) ? element('small', {}, `and ${more(key, sums)} more`) : null), labelDetails(key, this.state, onFilter)]);
     byId('labels').hidden = chips.length === 0 || OF_ALL.includes(this.state.view);
     byId('labels').firstElementChild.textContent = `Labels: ${values.map(([key]) => key).join(', ')}`;
     byId('chips').replaceChildren(...chips);

@@ -1,14 +1,15 @@
 // The profile of one span or trace. Tracing tools link to it, and the spans of a profile are offered for selection.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { formatValue } from '/format.js';
-import { ofSpan, queryOf } from '/query.js';
-import { Table, shareCell } from '/table.js';
-import { ProfileView } from '/profile.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { formatValue } from './format.js';
+import { ofSpan, queryOf } from './query.js';
+import { Table, shareCell } from './table.js';
+import { ProfileView } from './profile.js';
 
 class OneSpan extends ProfileView {
   address(state) {
-    return super.address(ofSpan(state));
+    // Wall time is what it computed and what it waited for, in one graph; unless a kind was chosen.
+    return super.address(ofSpan({ ...state, kind: state.kind || 'wall' }));
   }
 }
 
@@ -57,21 +58,20 @@ export class SpanView {
       return;
     }
     const ids = ['span_id', 'trace_id'];
-    const profiles = await Promise.all(ids.map((group) => get(`/api/profile?${queryOf(state, undefined, { group })}`)));
+    const profiles = await Promise.all(ids.map((group) => get(`api/profile?${queryOf(state, undefined, { group, depth: '1' })}`)));
     if (!still()) {
       return;
     }
     const [profile] = profiles;
     this.app.labels(profile);
-    if (!profile.total) {
-      this.app.empty();
+    if (!this.app.filled(profile.total > 0)) {
       return;
     }
-    this.app.filled();
     this.total = profile.total;
     this.unit = profile.unit;
     const rows = ids.flatMap((key, i) => (profiles[i].tree.children ?? []).filter((child) => child.name.startsWith(`${key}=`))
       .map((child) => ({ key, name: child.name.slice(key.length + 1), value: child.value })));
-    this.table.show(rows, rows.length ? '' : '. No stack in this range has a span id. C programs set it with ep_span_set(), .NET services with EDGEPROF_SPANS.');
+    const more = profiles.reduce((sum, one) => sum + one.pruned, 0);
+    this.table.show(rows, rows.length ? (more ? `; ${more.toLocaleString('en')} with the least are not listed: select a shorter time or a filter` : '') : '. No stack in this range has a span id. C programs set it with ep_span_set(), .NET services with EDGEPROF_SPANS.');
   }
 }

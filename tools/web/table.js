@@ -1,12 +1,12 @@
 // A table with sortable columns and a text filter.
 //
 // columns: [{key, text, title, class, down (sorted largest first), value(row) to sort by, cell(row) a node or text}]
-import { element } from '/dom.js';
-import { formatShare } from '/format.js';
+import { element } from './dom.js';
+import { formatShare } from './format.js';
 
 const SHOWN = 500;
 
-export function compareBy(value, down) {
+function compareBy(value, down) {
   const sign = down ? -1 : 1;
   return (a, b) => {
     const x = value(a);
@@ -20,6 +20,15 @@ export function shareCell(part, whole) {
   const cell = element('td', { class: 'share' }, formatShare(part, whole));
   cell.style.setProperty('--part', `${whole ? Math.min(100, 100 * Math.abs(part) / whole) : 0}%`);
   return cell;
+}
+
+export function columnHeading(text, name = null) {
+  return element('th', { scope: 'col', class: name }, text);
+}
+
+// A table as it stands: cells of headings, and rows.
+export function tableOf(headings, rows) {
+  return element('table', {}, element('thead', {}, element('tr', {}, headings)), element('tbody', {}, rows));
 }
 
 export class Table {
@@ -74,7 +83,7 @@ export class Table {
     return element('tr', {}, ...this.options.columns.map((column) => {
       const cell = column.cell(row);
       const made = cell instanceof HTMLTableCellElement ? cell : element('td', {}, cell);
-      made.classList.add(...(column.class ? [column.class] : []));
+      made.classList.add(...(column.class ? column.class.split(' ') : []));
       return made;
     }));
   }
@@ -89,9 +98,7 @@ export class Table {
   draw() {
     const rows = this.wanted();
     const shown = rows.slice(0, SHOWN);
-    this.place.replaceChildren(element('table', {},
-      element('thead', {}, element('tr', {}, ...this.options.columns.map((column) => this.heading(column)))),
-      element('tbody', {}, ...shown.map((row) => this.row(row)))));
+    this.place.replaceChildren(tableOf(this.options.columns.map((column) => this.heading(column)), shown.map((row) => this.row(row))));
     this.note.textContent = `${shown.length} of ${rows.length} ${this.options.noun}${this.more ?? ''}`;
   }
 }

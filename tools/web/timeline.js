@@ -1,14 +1,20 @@
 // Sums over time in buckets, stacked or as lines by the grouping label, with selection of ranges (brush.js).
-import { Brush } from '/brush.js';
-import { seriesClass } from '/colors.js';
-import { element, largest, press, svg, toggle } from '/dom.js';
-import { formatDuration, formatRate, formatTick, formatTime, formatValue } from '/format.js';
+import { Brush } from './brush.js';
+import { seriesClass } from './colors.js';
+import { element, largest, press, svg, toggle } from './dom.js';
+import { formatDuration, formatRate, formatTick, formatTime, formatValue } from './format.js';
+import { MARKS_HEIGHT, markList, markShapes } from './marks.js';
+import { numberTicks, timeTicks } from './ticks.js';
+import { turned } from './wheel.js';
 
 const HEIGHT = 92;
 const AXIS = 20;
+const WHEEL_PAUSE_MS = 250;
+const SHORTEST = 60; // seconds, by the wheel
 
 export class Timeline {
-  // options: onSelect('at' | 'base', span | null), onZoom(span), onOut(), onChart('' | 'lines'), onFilter(value)
+  // options: onSelect('at' | 'base', span | null), onZoom(span), onOut(), onFit(), onChart('' | 'lines'), onFilter(value),
+  // onGo(patch): a mark was clicked
   constructor(parent, options) {
     this.options = options;
     this.parent = parent;
@@ -16,6 +22,7 @@ export class Timeline {
     this.lines = toggle('Lines', { id: 'lines', title: 'One line per series instead of stacked areas' }, () => options.onChart(this.chart ? '' : 'lines'));
     this.zoom = element('button', { type: 'button', id: 'zoom-in', onclick: () => options.onZoom(this.selection) }, 'Zoom in');
     this.out = element('button', { type: 'button', id: 'zoom-out', onclick: () => options.onOut(this.data) }, 'Zoom out');
+    this.fit = element('button', { type: 'button', id: 'fit', title: 'The time that has data', onclick: () => options.onFit(this.data) }, 'Fit to data');
     this.clear = element('button', { type: 'button', id: 'clear', onclick: () => options.onSelect('at', null) }, 'Clear');
     this.which = element('select', { id: 'which', 'aria-label': 'Dragging selects' },
       element('option', { value: 'at' }, 'compared time'), element('option', { value: 'base' }, 'baseline'));
@@ -23,11 +30,13 @@ export class Timeline {
     this.place = element('div', { class: 'plot', id: 'plot' });
     this.readout = element('p', { class: 'detail', id: 'readout', 'aria-live': 'polite' });
     this.legend = element('div', { class: 'legend', id: 'legend', role: 'group', 'aria-label': 'Series' });
+    this.markPlace = element('div', { class: 'mark-place' });
+    this.marks = [];
     this.brushes = {
       base: new Brush({ name: 'baseline', kind: 'base', onMove: () => this.tell(), onChange: (span) => options.onSelect('base', span) }),
       at: new Brush({ name: 'chosen time', kind: 'at', onMove: () => this.tell(), onChange: (span) => options.onSelect('at', span) }),
     };
-    parent.append(element('div', { class: 'bar' }, this.title, this.whichLabel, this.lines, this.zoom, this.out, this.clear),
+    parent.append(element('div', { class: 'bar' }, this.title, this.markPlace, this.whichLabel, this.lines, this.fit, this.zoom, this.out, this.clear),
       this.place, this.readout, this.legend);
     new ResizeObserver(() => this.onWidth()).observe(this.place);
   }
@@ -42,6 +51,17 @@ export class Timeline {
     press(this.lines, Boolean(chart));
     this.zoom.disabled = this.clear.disabled = !spans.at;
     this.draw();
+  }
+
+  // They come after the timeline itself. [] when it changes.
+  showMarks(marks) {
+    this.marks = marks;
+    const open = this.markPlace.querySelector('details')?.open;
+    this.markPlace.replaceChildren(markList(marks, this.options.onGo));
+    this.markPlace.firstChild.open = Boolean(open);
+    if (!this.dragging) {
+      this.draw(); // a new picture would end the drag, which draws at its end
+    }
   }
 
   onWidth() {
@@ -60,14 +80,18 @@ export class Timeline {
     const grid = { from: data.from, step: data.step, count: data.buckets, width, height: HEIGHT };
     this.highest = largest(this.chart ? data.series.flatMap((one) => one.values) : this.sums(), 0);
     this.cursor = svg('line', { class: 'cursor', y2: HEIGHT, visibility: 'hidden' });
-    const picture = svg('svg', { width, height: HEIGHT + AXIS, role: 'group', 'aria-label': 'Timeline' },
-      ...this.series(), ...this.axis(), this.cursor);
+    const top = MARKS_HEIGHT;
+    const levels = this.levels();
+    const picture = svg('svg', { width, height: top + HEIGHT + AXIS, viewBox: `0 ${-top} ${width} ${top + HEIGHT + AXIS}`, role: 'group', 'aria-label': 'Timeline' },
+      ...levels.map(([line]) => line), ...this.series(), ...levels.map(([, text]) => text), ...this.axis(), this.cursor);
     for (const [name, brush] of Object.entries(this.brushes)) {
       if (name === 'at' || this.comparing) {
         brush.show(grid, this.spans[name]);
         picture.append(...brush.nodes);
       }
     }
+    picture.append(svg('g', { transform: `translate(0 ${-top})` }, markShapes(this.marks, (time) => (time - data.from) / (data.step * data.buckets) * width, width, this.options.onGo)));
+    picture.addEventListener('wheel', (event) => this.onWheel(event), { passive: false });
     picture.addEventListener('pointerdown', (event) => this.onPress(event));
     picture.addEventListener('pointermove', (event) => this.onHover(event));
     picture.addEventListener('pointerleave', () => this.tell());
@@ -102,18 +126,30 @@ export class Timeline {
     });
   }
 
+  // Lines at round values, and their texts, which stand before the bars.
+  levels() {
+    const { data, highest, width } = this;
+    const scale = data.level ? 1 : 1 / data.step;
+    const unit = data.unit === 'nanoseconds' ? 1e9 : data.unit === 'bytes' ? 1024 ** Math.max(0, Math.floor(Math.log(highest * scale) / Math.log(1024))) : 1;
+    const ticks = highest ? numberTicks(0, highest * scale / unit, 3).slice(1) : [];
+    return ticks.map((tick) => {
+      const value = tick * unit / scale;
+      const y = HEIGHT - value / highest * (HEIGHT - 16);
+      return [svg('line', { class: 'level', x2: width, y1: y, y2: y }), svg('text', { class: 'tick over', x: 2, y: y - 3 }, data.level ? formatValue(value, data.unit) : formatRate(value, data.step, data.unit, data.kind))];
+    });
+  }
+
   axis() {
     const { data, width } = this;
-    const scale = globalThis.d3.scaleTime().domain([data.from * 1000, (data.from + data.step * data.buckets) * 1000]).range([0, width]);
-    const ticks = scale.ticks(Math.max(2, Math.floor(width / 110))).filter((tick) => scale(tick) > 24 && scale(tick) < width - 24);
-    const top = data.level ? formatValue(this.highest, data.unit) : formatRate(this.highest, data.step, data.unit, data.kind);
+    const length = data.step * data.buckets;
+    const scale = (tick) => (tick / 1000 - data.from) / length * width;
+    const ticks = timeTicks(data.from, data.from + length, Math.max(2, Math.floor(width / 110))).filter((tick) => scale(tick) > 24 && scale(tick) < width - 24);
     return [
       svg('line', { class: 'base-line', x2: width, y1: HEIGHT, y2: HEIGHT }),
       ...ticks.flatMap((tick) => [
         svg('line', { class: 'tick', x1: scale(tick), x2: scale(tick), y1: HEIGHT, y2: HEIGHT + 4 }),
         svg('text', { class: 'tick', x: scale(tick), y: HEIGHT + 16, 'text-anchor': 'middle' }, formatTick(tick)),
       ]),
-      svg('text', { class: 'tick', x: 2, y: 11 }, this.highest ? `highest ${top}` : ''),
     ];
   }
 
@@ -146,6 +182,24 @@ export class Timeline {
     picture.addEventListener('pointermove', move);
     picture.addEventListener('pointerup', stop);
     picture.addEventListener('pointercancel', stop);
+  }
+
+  // The server is asked after a pause.
+  onWheel(event) {
+    const { data, width } = this;
+    const now = this.wheeled ?? { from: data.from, to: data.from + data.step * data.buckets };
+    const span = turned(event, now, this.position(event) / width, SHORTEST);
+    if (!span) {
+      return;
+    }
+    this.wheeled = { from: Math.max(0, Math.round(span.from)), to: Math.round(span.to) };
+    this.readout.textContent = `${formatTime(this.wheeled.from)} to ${formatTime(this.wheeled.to)}, ${formatDuration(span.to - span.from)}`;
+    clearTimeout(this.wheelTimer);
+    this.wheelTimer = setTimeout(() => {
+      const span = this.wheeled;
+      this.wheeled = null;
+      this.options.onZoom(span);
+    }, WHEEL_PAUSE_MS);
   }
 
   onHover(event) {

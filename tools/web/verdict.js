@@ -1,10 +1,10 @@
 // Whether a new version of the service uses more than the one before, function by function, on the devices that ran both.
-import { get } from '/api.js';
-import { element } from '/dom.js';
-import { figure } from '/figures.js';
-import { formatDuration, formatTime, formatValue } from '/format.js';
-import { queryOf } from '/query.js';
-import { Table } from '/table.js';
+import { get } from './api.js';
+import { element } from './dom.js';
+import { figure } from './figures.js';
+import { formatDuration, formatTime, formatValue } from './format.js';
+import { queryOf } from './query.js';
+import { Table } from './table.js';
 
 const WORDS = { regression: 'uses more', ok: 'no more', 'not yet': 'too few devices to tell', 'no baseline': 'no earlier version in this time', 'no data': 'no version in this time' };
 const FINDINGS = ['more', 'less', 'unsure', 'same', 'none'];
@@ -56,7 +56,7 @@ export class VerdictView {
       return element('td', { class: 'name' }, nameOf(row));
     }
     return element('td', { class: 'name' },
-      element('button', { type: 'button', title: 'Its callers and callees', onclick: () => this.app.change({ view: 'callers', fn: row.name, sort: '', find: '' }) }, row.name),
+      element('button', { type: 'button', title: 'Its callers and callees', onclick: () => this.app.change({ view: 'flame', fn: row.name, sort: '', find: '' }) }, row.name),
       element('small', {}, row.figure === 'self' ? 'its own' : 'with what it calls'));
   }
 
@@ -70,15 +70,10 @@ export class VerdictView {
   }
 
   async show(state, still) {
-    const answer = await get(`/api/verdict?${queryOf({ ...state, value: '' })}`);
-    if (!still()) {
+    const answer = await get(`api/verdict?${queryOf({ ...state, value: '' })}`);
+    if (!still() || !this.app.filled(answer.verdict !== 'no data')) {
       return;
     }
-    if (answer.verdict === 'no data') {
-      this.app.empty();
-      return;
-    }
-    this.app.filled();
     const compared = Boolean(answer.sides);
     this.figures.replaceChildren(
       figure(WORDS[answer.verdict] ?? '', answer.verdict, 'of the newer version', answer.verdict === 'regression'),

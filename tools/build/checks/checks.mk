@@ -30,7 +30,20 @@ $(WEIGH)-with $(WEIGH)-without &: tests/long/bench/weigh.c $(EP_LIB)
 	@$(CC) -I. -Icore $(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) -Os -Wl,--gc-sections -DWITHOUT $< -o $(WEIGH)-without
 
 check-symbols: $(EP_LIB) $(WEIGH)-with
-	@$(CHECK_SYMBOLS) --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
+	@$(CHECK_SYMBOLS) --weak $(CHECKS)/weak_symbols.txt --weigh $(WEIGH)-with $(WEIGH)-without -- $(EP_LIB)
+
+# docs/memory.md: what each feature adds to a program, on each architecture.
+MEMORY_TABLE = $(PYTHON) $(CHECKS)/memory_table.py --work $(BUILD)/checks/memory
+.PHONY: memory-build memory-tables
+memory-build: $(EP_LIB) $(TLS_LIB)
+	@echo "memory-build: $(BOARD_ARCH):$(CC):$(EP_LIB):$(TLS_LIB):$(BOARD_CFLAGS) $(BOARD_WEIGH_CFLAGS) $(BOARD_LDFLAGS)"
+# $(1): --write or --check
+memory_table = set -e; $(foreach b,host $(QEMU_BOARDS),$(subst -,_,$(b))=$$($(MAKE) --no-print-directory -s BOARD=$(b) memory-build | sed -n 's/^memory-build: //p');) \
+    $(MEMORY_TABLE) $(1) docs/memory.md $(foreach b,host $(QEMU_BOARDS),"$$$(subst -,_,$(b))")
+memory-tables:  ## write the tables of docs/memory.md
+	@$(call memory_table,--write)
+check-memory-tables:
+	@$(call memory_table,--check)
 
 check-memory:
 	@printf '%s\n' '#include "core/edgeprof/edgeprof.h"' \

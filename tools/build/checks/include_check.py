@@ -19,7 +19,7 @@ FREESTANDING = {'atomic', 'float.h', 'iso646.h', 'limits.h', 'stdalign.h', 'stda
                 'stdint.h', 'stdnoreturn.h', 'string.h', 'errno.h'}  # atomic: C++; errno.h: for its constants
 PUBLIC = ['core/edgeprof/edgeprof.h', 'core/edgeprof/options.h', 'core/edgeprof/hooks.h', 'core/edgeprof/registers.h']
 TRANSPORT = ['core/edgeprof/transport.h', 'core/edgeprof/tls.h']
-PORT = ['core/edgeprof/port.h', 'core/edgeprof/port_calls.h']
+PORT = ['core/edgeprof/port.h', 'core/edgeprof/port_calls.h', 'core/edgeprof/outlive.h']
 
 # (files, what they may include)
 RULES = [

@@ -114,12 +114,16 @@ class Signal(Fixture):
 class Symbols(Fixture):
     RIGHT = 'int ep_x; static int zero[10]; extern int getpid(void); int ep_f(int n) { zero[n]++; return getpid(); }\n'
 
-    def check(self, extra='', text_max=10000):
+    def check(self, extra='', text_max=10000, weak=None):
         self.compile('a.c', self.RIGHT + extra)
         subprocess.run(['ar', 'qcs', 'a.a', 'a.o'], cwd=self.root, check=True)
         self.write('allow.txt', 'getpid  # fine\n_GLOBAL_OFFSET_TABLE_\n')
+        listed = []
+        if weak is not None:
+            self.write('weak.txt', weak)
+            listed = ['--weak', 'weak.txt']
         return run('symbols_check.py', '--allow', 'allow.txt', '--prefix', 'ep_', '--data-max', 0, '--text-max', text_max,
-                   'a.a', cwd=self.root)
+                   *listed, 'a.a', cwd=self.root)
 
     def test_right(self):
         self.green(self.check('const char *const ep_names[] = {"a", "b"};'))
@@ -129,6 +133,12 @@ class Symbols(Fixture):
 
     def test_weak_malloc(self):
         self.red(self.check('__attribute__((weak)) extern int free(int); int ep_m(void) { return free != 0; }'), 'free is used')
+
+    def test_weak_list(self):
+        weak = '__attribute__((weak)) int ep_known(void) { return 1; }'
+        self.green(self.check(weak, weak='ep_known  # why\n'))
+        self.red(self.check(weak, weak=''), 'ep_known is weak and not in weak.txt')
+        self.red(self.check('', weak='ep_known  # why\n'), 'ep_known is in weak.txt and not weak')
 
     def test_prefix(self):
         self.red(self.check('int helper(void) { return 1; }'), 'helper is defined and has none of the prefixes')

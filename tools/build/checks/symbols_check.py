@@ -2,11 +2,12 @@
 """Checks the undefined symbols, global symbols and size of a library.
 
     symbols_check.py --allow FILE --prefix PREFIX... --data-max BYTES --text-max BYTES [--figure NAME]
-                     [--weigh WITH WITHOUT] ARCHIVE
+                     [--weigh WITH WITHOUT] [--weak FILE] ARCHIVE
 
 The check fails on an undefined symbol outside the allow-list (such as malloc or printf), a global symbol without one
 of the prefixes, too much initialised writable data, and too much code: in the archive, or added to a program (the
-difference of two programs, with and without the library). NM and SIZE name the tools.
+difference of two programs, with and without the library). FILE has the library's own weak functions: each must be on
+the list, and each on the list must be weak. NM and SIZE name the tools.
 """
 import argparse
 import collections
@@ -35,6 +36,20 @@ def symbols(archive):
         elif len(words) == 3:
             defined.add(words[2])
     return {name: members for name, members in undefined.items() if name not in defined}, defined
+
+
+def listed(file):
+    """The names in a list with comments."""
+    return {line.split('#')[0].strip() for line in file.read_text().splitlines()} - {''}
+
+
+def weak_errors(archive, file, prefixes):
+    """What differs between the archive's weak functions of its own and the list."""
+    lines = run(os.environ.get('NM', 'nm'), archive).splitlines()
+    words = [line.split() for line in lines if not line.endswith(':')]
+    weak = {word[-1] for word in words if len(word) >= 2 and word[-2] in 'wW' and word[-1].startswith(tuple(prefixes))}
+    return ([f'{name} is weak and not in {file.name}' for name in sorted(weak - listed(file))] +
+            [f'{name} is in {file.name} and not weak' for name in sorted(listed(file) - weak)])
 
 
 def kind(section):
@@ -70,10 +85,11 @@ def main():
     parser.add_argument('--text-max', type=int, required=True)
     parser.add_argument('--figure')
     parser.add_argument('--weigh', nargs=2)
+    parser.add_argument('--weak', type=pathlib.Path)
     parser.add_argument('archive')
     args = parser.parse_args()
 
-    allow = {line.split('#')[0].strip() for line in args.allow.read_text().splitlines()}
+    allow = listed(args.allow)
     undefined, defined = symbols(args.archive)
     total, data = sizes(args.archive)
     errors = [f'{name} is used by {", ".join(sorted(members))} and not on the allow-list'
@@ -87,6 +103,8 @@ def main():
         code = sizes(args.weigh[0])[0]['text'] - sizes(args.weigh[1])[0]['text']
     if code > args.text_max:
         errors.append(f'{code} bytes of code, {args.text_max} are allowed')
+    if args.weak:
+        errors += weak_errors(args.archive, args.weak, ['ep_'])
     if not defined:
         errors.append(f'{args.archive} defines nothing')
     return report(errors, f'{len(undefined)} symbols from outside, {len(defined)} defined; a program gets {code} of {args.text_max} bytes of '

@@ -22,7 +22,7 @@ def main():
     def read(path):
         return (root / path).read_text()
     wraps = set(re.findall(r'--wrap=(\w+)', read('port/linux/link.opt')))
-    sources = ''.join(read(f'port/linux/{name}.c') for name in ('signal_wrap', 'thread_wrap', 'thread_wrap_c11', 'exit_wrap', 'filter_wrap'))
+    sources = ''.join(read(f'port/linux/{name}.c') for name in ('signal_wrap', 'thread_wrap', 'thread_wrap_c11', 'exit_wrap', 'filter_wrap', 'alone_wrap'))
     targets = read('port/nativeaot/EdgeProf/build/EdgeProf.targets')
     package = {name for names in re.findall(r'<EdgeProfWrap Include="([^"]+)"', targets)
                for name in names.split(';') if not NOT_LIBC.match(name)}

@@ -15,7 +15,7 @@
 
 struct et_access {
     struct et_limits limits;
-    char *token_file, *hosts;
+    char *token_file, *hosts, *tenant;
     pthread_mutex_t lock; /* for tokens (et_access_reload() replaces them) and connections */
     struct et_tokens *tokens;
     struct et_tls *tls;
@@ -84,9 +84,12 @@ struct et_access *et_access_open(const struct et_access_config *config, const st
     pthread_mutex_init(&access->lock, NULL);
     access->limits = *limits;
     access->token_file = config->token_file ? et_strdup(config->token_file) : NULL;
+    access->tenant = et_strdup(config->tenant ? config->tenant : ET_TENANT);
     access->hosts = config->hosts ? et_strdup(config->hosts) : NULL;
     access->check_host = !config->token_file && !config->tls.client_ca && !(config->hosts && any_host(config->hosts));
-    access->tokens = config->token_file ? et_tokens_read(config->token_file) : NULL;
+    access->tokens = config->token_file ? et_tokens_read(config->token_file)
+                     : config->token    ? et_tokens_of(config->token)
+                                        : NULL;
     access->tls = config->tls.certificate ? et_tls_open(&config->tls) : NULL;
     access->rate_limit = et_rate_limit_new(limits->rate);
     if ((config->token_file && !access->tokens) || (config->tls.certificate && !access->tls)) {
@@ -105,6 +108,7 @@ void et_access_close(struct et_access *access)
         pthread_mutex_destroy(&access->lock);
         free(access->token_file);
         free(access->hosts);
+        free(access->tenant);
         free(access);
     }
 }
@@ -229,6 +233,12 @@ bool et_access_allows(struct et_access *access, const struct et_visit *visit, co
                               : grant->rights
                                   ? "this token does not have the required right"
                                   : "token required: Authorization: Bearer TOKEN, or as the password of Basic",
+                              answer);
+    }
+    if (need != ET_NEED_NOTHING && visit->tenant && *visit->tenant && strcmp(visit->tenant, access->tenant) != 0) {
+        return reject_request(visit, ET_REJECTED_ACCESS, 403,
+                              "X-Scope-OrgID names another tenant, and this server has one: start a server for each "
+                              "tenant, with its name in --tenant",
                               answer);
     }
     if (!reads && !within_rate(access, visit->sender)) {

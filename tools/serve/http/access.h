@@ -11,10 +11,15 @@
 #include "tools/serve/http/tls_server.h"
 #include "tools/serve/http/tokens.h"
 
+/* Pyroscope's name for the tenant of requests that name none. */
+#define ET_TENANT "anonymous"
+
 struct et_access_config {
     const char *token_file;  /* NULL: no token needed */
+    const char *token;       /* or this token alone, for everything; NULL: none */
     struct et_tls_files tls; /* certificate NULL: plain HTTP */
     const char *hosts;       /* host names accepted besides addresses and localhost: "a, b"; "*": any; NULL: none */
+    const char *tenant;      /* this server's, in X-Scope-OrgID; NULL: ET_TENANT */
     bool insecure;           /* accept everybody, from any address */
 };
 
@@ -32,6 +37,7 @@ const struct et_tls *et_access_tls(const struct et_access *access);
 /* A request before its body. */
 struct et_visit {
     const char *path, *host, *origin, *authorization; /* headers; NULL: absent */
+    const char *tenant;                               /* X-Scope-OrgID */
     const char *site, *mode;                          /* Sec-Fetch-Site, Sec-Fetch-Mode */
     const struct sockaddr *sender;
     gnutls_session_t session; /* NULL without TLS */

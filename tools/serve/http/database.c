@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-enum { GROUP_MS = 100 };
+enum { GROUP_MS = 100, OLDEST_OF = 4 };
 
 /* ---- writing ---- */
 
@@ -84,23 +84,51 @@ unsigned et_read_status(const struct et_store *store)
     return budget && budget->failed == -ENOMEM ? 413 : 503;
 }
 
+/* A request that waits for a reader. */
+struct et_waiter {
+    struct et_waiter *older, *newer;
+    struct et_store *store; /* handed over by the request before */
+    pthread_cond_t turn;
+};
+
+static struct et_store *wait_for_reader(struct et_server *server)
+{
+    struct et_waiter self = {.older = server->newest, .turn = PTHREAD_COND_INITIALIZER};
+    *(server->newest ? &server->newest->newer : &server->oldest) = &self;
+    server->newest = &self;
+    while (!self.store) {
+        pthread_cond_wait(&self.turn, &server->read_lock);
+    }
+    pthread_cond_destroy(&self.turn);
+    return self.store;
+}
+
+/* The newest waiter, so a flood of requests delays itself and not those who come later; in between the oldest one, so
+ * nobody waits for ever. NULL: nobody waits. */
+static struct et_waiter *pick_waiter(struct et_server *server)
+{
+    bool old = ++server->picks % OLDEST_OF == 0;
+    struct et_waiter *waiter = old ? server->oldest : server->newest;
+    if (waiter) {
+        *(waiter->newer ? &waiter->newer->older : &server->newest) = waiter->older;
+        *(waiter->older ? &waiter->older->newer : &server->oldest) = waiter->newer;
+    }
+    return waiter;
+}
+
 struct et_store *et_server_read(struct et_server *server, const struct et_request *request)
 {
-    struct et_store *store;
     pthread_mutex_lock(&server->read_lock);
-    while (!(store = take_reader(server))) {
-        pthread_cond_wait(&server->read_done, &server->read_lock);
-    }
-    server->reading++;
+    struct et_store *store = take_reader(server);
+    server->reading += store != NULL;
+    store = store ? store : wait_for_reader(server);
     pthread_mutex_unlock(&server->read_lock);
     et_store_set_budget(store, request ? request->budget : NULL);
     return store;
 }
 
-void et_server_read_done(struct et_server *server, struct et_store *store)
+static void put_back(struct et_server *server, struct et_store *store)
 {
-    et_store_set_budget(store, NULL);
-    pthread_mutex_lock(&server->read_lock);
     for (size_t i = 0; i < ET_READERS && store; i++) {
         if (!server->readers[i]) {
             server->readers[i] = store;
@@ -108,7 +136,19 @@ void et_server_read_done(struct et_server *server, struct et_store *store)
         }
     }
     server->reading--;
-    pthread_cond_signal(&server->read_done);
+}
+
+void et_server_read_done(struct et_server *server, struct et_store *store)
+{
+    et_store_set_budget(store, NULL);
+    pthread_mutex_lock(&server->read_lock);
+    struct et_waiter *next = pick_waiter(server);
+    if (next) {
+        next->store = store;
+        pthread_cond_signal(&next->turn);
+    } else {
+        put_back(server, store);
+    }
     pthread_mutex_unlock(&server->read_lock);
 }
 

@@ -24,7 +24,8 @@ struct et_server {
     struct et_symbols *symbols;
     struct et_relay *relay;
     pthread_mutex_t write_lock, read_lock;
-    pthread_cond_t read_done;
+    struct et_waiter *newest, *oldest; /* requests that wait for a reader */
+    unsigned picks;                    /* of waiters so far */
     struct et_limits limits;
     struct et_bounds *bounds;
     struct et_age age;
@@ -38,6 +39,7 @@ struct et_server {
     struct et_judge *judge;
     int listener;
     char url[160];
+    char prefix[128]; /* of paths that a proxy passes on; may be empty */
     char *db;
 };
 

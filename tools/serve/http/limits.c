@@ -11,6 +11,7 @@ struct et_limits et_limits_default(void)
         .query_ns = (int64_t)30 * 1000000000,
         .query_memory = 512 << 20,
         .symbols_ns = (int64_t)200 * 1000000,
+        .symbols_store = (size_t)2 << 30,
         .bounds = {.services = 1000,
                    .series = 50000,
                    .label_values = 5000,
@@ -42,6 +43,7 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
                                        "query-time",
                                        "query-memory",
                                        "symbols-time",
+                                       "symbols-store",
                                        NULL};
     static const uint64_t most = 1000000000;
     struct et_bounds_config *bounds = &limits->bounds;
@@ -62,6 +64,7 @@ bool et_limits_read(const struct et_config *config, const struct et_section *sec
     ok &= et_config_duration(config, section, "query-time", true, &limits->query_ns);
     ok &= et_config_size(config, section, "query-memory", &limits->query_memory);
     ok &= et_config_duration(config, section, "symbols-time", true, &limits->symbols_ns);
+    ok &= et_config_size(config, section, "symbols-store", &limits->symbols_store);
     ok &= et_config_duration(config, section, "future", true, &bounds->future_ns);
     ok &= et_config_duration(config, section, "past", true, &bounds->past_ns);
     if (ok && limits->connections == 0) {

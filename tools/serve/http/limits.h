@@ -14,6 +14,7 @@ struct et_limits {
     int64_t query_ns;            /* of one request's reads; 0: unlimited */
     size_t query_memory;         /* bytes of one request's reads; 0: unlimited */
     int64_t symbols_ns;          /* that a request waits for names; 0: as long as it takes */
+    size_t symbols_store;        /* bytes of all files in the folder that uploads go to; 0: unlimited */
     struct et_bounds_config bounds;
 };
 

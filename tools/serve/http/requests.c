@@ -52,15 +52,22 @@ void et_arguments_each(const struct et_request *request,
 bool et_body_encoding(const struct et_request *request, struct et_answer *answer)
 {
     const char *encoding = et_header(request, "Content-Encoding");
-    static const char *const known_ones[] = {"gzip", "x-gzip", "identity"}; /* RFC 9110, 8.4.1: without case */
+    static const char *const known_ones[] = {"gzip", "x-gzip", "zstd", "deflate", "identity"}; /* RFC 9110, 8.4.1 */
     bool known = !encoding;
     for (size_t i = 0; i < sizeof known_ones / sizeof *known_ones && !known; i++) {
         known = strcasecmp(encoding, known_ones[i]) == 0;
     }
     if (!known) {
-        et_answer_text(answer, 415, "the content encoding must be gzip");
+        et_answer_text(answer, 415, "the content encoding must be gzip, zstd or deflate");
     }
     return known;
+}
+
+/* The others tell themselves by their first bytes. */
+static bool is_deflate(const struct et_request *request)
+{
+    const char *encoding = et_header(request, "Content-Encoding");
+    return encoding && strcasecmp(encoding, "deflate") == 0;
 }
 
 void et_body_broken(const struct et_request *request, size_t limit, int err, struct et_answer *answer)
@@ -69,7 +76,11 @@ void et_body_broken(const struct et_request *request, size_t limit, int err, str
     if (err == -EFBIG) {
         et_buf_printf(&why, "larger than %zu bytes when inflated", limit);
     } else {
-        et_buf_text(&why, "broken gzip data");
+        const struct et_buf *body = &request->body;
+        et_buf_printf(&why, "broken %s data",
+                      is_deflate(request)                  ? "deflate"
+                      : et_is_zstd(body->data, body->size) ? "zstd"
+                                                           : "gzip");
     }
     et_reject(err == -EFBIG ? ET_REJECTED_SIZE : ET_REJECTED_MALFORMED, "%s: %s", request->path, why.data);
     et_answer_text(answer, err == -EFBIG ? 413 : 400, why.data);
@@ -82,29 +93,37 @@ void et_body_no_room(struct et_answer *answer)
 }
 
 /* The most that the body can have when it is inflated. */
-static size_t inflated_most(const struct et_buf *body, size_t limit)
+static size_t inflated_most(const struct et_request *request, size_t limit)
 {
-    if (!et_is_gzip(body->data, body->size)) {
-        return body->size;
+    const struct et_buf *body = &request->body;
+    bool deflated = is_deflate(request) || et_is_gzip(body->data, body->size);
+    if (!deflated) {
+        return et_is_zstd(body->data, body->size) ? limit : body->size;
     }
     return body->size < limit / DEFLATE_AT_MOST ? body->size * DEFLATE_AT_MOST : limit;
+}
+
+static int inflate_bytes(const struct et_request *request, size_t limit, struct et_buf *out)
+{
+    const struct et_buf *body = &request->body;
+    return is_deflate(request) ? et_inflate(body->data, body->size, limit, out)
+                               : et_gunzip(body->data, body->size, limit, out);
 }
 
 /* Inflates within memory for the inflated body alone, since a bomb is never decoded. If there is no room for decoding
  * then, it gives back what it has before it waits, so that two requests do not wait for each other. */
 static int inflate_body(const struct et_request *request, size_t limit, struct et_buf *out)
 {
-    const struct et_buf *body = &request->body;
     struct et_memory_budget *budget = request->work->budget;
-    et_memory_reserve(budget, request->work, inflated_most(body, limit));
-    int err = et_gunzip(body->data, body->size, limit, out);
+    et_memory_reserve(budget, request->work, inflated_most(request, limit));
+    int err = inflate_bytes(request, limit, out);
     size_t size = err ? 0 : out->size;
     et_memory_shrink(request->work, size);
     if (!err && !et_memory_try_reserve(budget, request->work, size * (DECODED - 1))) {
         et_buf_free(out);
         et_memory_shrink(request->work, 0);
         et_memory_reserve(budget, request->work, size * DECODED);
-        err = et_gunzip(body->data, body->size, limit, out);
+        err = inflate_bytes(request, limit, out);
     }
     return err;
 }

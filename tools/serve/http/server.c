@@ -116,6 +116,7 @@ static struct et_visit visit_of(struct MHD_Connection *connection, const char *u
         .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
         .site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site"),
         .mode = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Mode"),
+        .tenant = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Scope-OrgID"),
         .authorization = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
         .sender = sender_of(connection),
         .session = session ? session->tls_session : NULL,
@@ -161,6 +162,25 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
+static enum MHD_Result count_framing(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    unsigned *count = context;
+    (void)kind, (void)value;
+    count[0] += strcasecmp(name, "Content-Length") == 0;
+    count[1] += strcasecmp(name, "Transfer-Encoding") == 0;
+    count[2] += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* Whether a proxy in front may see another end of the request, or another host: it would pass on a request that it has
+ * not checked (RFC 9112, 6.3 and 3.2). */
+static bool is_ambiguous(struct MHD_Connection *connection)
+{
+    unsigned count[3] = {0};
+    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_framing, count);
+    return count[0] > 1 || count[1] > 1 || count[2] > 1 || (count[0] && count[1]);
+}
+
 /* MHD_YES without an answer: go on and read the body. */
 static enum MHD_Result begin_request(const struct et_server *server, struct MHD_Connection *connection, const char *url,
                                      const char *method, void **state)
@@ -170,6 +190,9 @@ static enum MHD_Result begin_request(const struct et_server *server, struct MHD_
     unsigned status;
     *state = incoming;
     incoming->route = et_route_find(method, url, &status);
+    if (is_ambiguous(connection)) { /* libmicrohttpd closes the connection, for the body is unread */
+        return et_reply_text(connection, 400, "Content-Length, Transfer-Encoding and Host must be there once at most");
+    }
     struct et_answer answer = {0};
     struct et_visit visit = visit_of(connection, url, method);
     if (!et_access_allows(server->access, &visit, incoming->route, &incoming->grant, &answer)) {
@@ -277,18 +300,21 @@ static enum MHD_Result answer_request(struct et_server *server, struct MHD_Conne
     return et_reply(connection, &answer);
 }
 
-/* RFC 9112, 3.2.2: "GET http://host/path" means the path, as clients behind a proxy may ask. */
-static const char *path_of(const char *target)
+/* RFC 9112, 3.2.2: "GET http://host/path" means the path, as clients behind a proxy may ask. A proxy may pass on the
+ * prefix under which it has this server. */
+static const char *path_of(const struct et_server *server, const char *target)
 {
+    size_t prefix = strlen(server->prefix);
     size_t scheme = strncasecmp(target, "http://", 7) == 0 ? 7 : strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
     const char *path = scheme ? strchr(target + scheme, '/') : target;
-    return path ? path : "/";
+    path = path ? path : "/";
+    return strncmp(path, server->prefix, prefix) == 0 && path[prefix] == '/' ? path + prefix : path;
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *target,
                                   const char *method, const char *version, const char *data, size_t *size, void **state)
 {
-    const char *url = path_of(target);
+    const char *url = path_of(context, target);
     (void)version;
     if (!*state) {
         return begin_request(context, connection, url, method, state);
@@ -367,7 +393,6 @@ struct et_server *et_server_open(const struct et_server_config *config)
     server->bounds = et_bounds_new(&server->limits.bounds);
     pthread_mutex_init(&server->write_lock, NULL);
     pthread_mutex_init(&server->read_lock, NULL);
-    pthread_cond_init(&server->read_done, NULL);
     et_memory_budget_init(&server->receiving, RECEIVING);
     et_memory_budget_init(&server->working, WORKING);
     et_memory_budget_init(&server->files, FILES);
@@ -382,6 +407,7 @@ struct et_server *et_server_open(const struct et_server_config *config)
         return NULL;
     }
     et_store_set_metric_labels(server->writer, config->metric_labels);
+    snprintf(server->prefix, sizeof server->prefix, "%s", config->prefix ? config->prefix : "");
     return server;
 }
 
@@ -424,7 +450,6 @@ void et_server_close(struct et_server *server)
     et_evictor_free(server->evictor);
     pthread_mutex_destroy(&server->write_lock);
     pthread_mutex_destroy(&server->read_lock);
-    pthread_cond_destroy(&server->read_done);
     et_memory_budget_destroy(&server->receiving);
     et_memory_budget_destroy(&server->working);
     et_memory_budget_destroy(&server->files);

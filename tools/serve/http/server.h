@@ -16,6 +16,7 @@ struct et_server_config {
     struct et_symbols *symbols;     /* owned by the server from then on */
     const struct et_limits *limits; /* NULL: the defaults */
     const char *metric_labels;      /* tags that become labels in /metrics, "env, region"; NULL: none */
+    const char *prefix;             /* "/edgeprof": removed from paths that begin with it; NULL: none */
     struct et_access_config access; /* zeroed: only this machine, without tokens */
 };
 

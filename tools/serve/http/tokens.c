@@ -180,6 +180,13 @@ struct et_tokens *et_tokens_read(const char *path)
     return tokens;
 }
 
+struct et_tokens *et_tokens_of(const char *token)
+{
+    struct et_tokens *tokens = et_alloc(1, sizeof *tokens);
+    (void)add_token(tokens, token, strlen(token), 1); /* it is well-formed */
+    return tokens;
+}
+
 void et_tokens_free(struct et_tokens *tokens)
 {
     if (tokens) {

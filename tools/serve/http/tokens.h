@@ -34,6 +34,8 @@ struct et_tokens;
 
 /* NULL: invalid file, which was reported. */
 struct et_tokens *et_tokens_read(const char *path);
+/* A list of one token with all rights. */
+struct et_tokens *et_tokens_of(const char *token);
 void et_tokens_free(struct et_tokens *tokens);
 
 /* What an Authorization header's value grants. NULL: no header. Takes equally long for wrong and right tokens. Context:

@@ -14,7 +14,8 @@ enum et_outcome et_ingest_compact(struct et_store *store, const void *bytes, siz
 struct et_compact_source {
     int64_t now_ns;    /* when it was queued, or else comes */
     int64_t age_ns;    /* since then */
-    bool undated;      /* of an earlier boot of a device without a clock: dates it now, adds the tag undated=true */
+    bool aged;         /* the sender says so */
+    bool undated;      /* the sender does not know: without a plausible date, dates it now, adds the tag undated=true */
     const char *scope; /* et_scope_refuses(): of another service or without the labels: ET_FORBIDDEN */
 };
 enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes, size_t size,
@@ -26,6 +27,7 @@ struct et_pprof_push {
     const void *bytes;  /* pprof, inflated */
     size_t size;
 };
+/* Keeps what is good: when it is ET_ACCEPTED, *why is "" or says what was left out. */
 enum et_outcome et_ingest_pprof(struct et_store *store, const struct et_pprof_push *push, int64_t now_ns,
                                 const char **why);
 

@@ -40,16 +40,16 @@ struct et_times {
 /* The source's times, else the profile's own, else it ended now. */
 struct et_times et_batch_times(const struct et_batch_source *source, int64_t start_ns, int64_t duration_ns);
 
-/* Adds each kind of an inflated pprof. Returns NULL, or an error when nothing was added. */
+/* Adds each kind of an inflated pprof. Returns NULL, or why a kind or samples were left out, or all. */
 const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source *source, const void *bytes,
                            size_t size);
 /* Adds the series of a push. Lists refused profiles in *why and adds the others. Returns the number of refused
  * profiles. limit: total bytes, inflated. */
 size_t et_batch_push(struct et_batch *batch, const et_push *push, size_t limit, int64_t now_ns, struct et_buf *why);
-/* Adds OTLP profiles, with the services and tags of their resources. limit: total bytes, about as pprof. Returns 0; or
- * -EFBIG or -EINVAL when nothing is to be kept, see *why. */
+/* Adds OTLP profiles, with the services and tags of their resources. limit: total bytes, about as pprof. Returns 0, and
+ * as et_otlp_convert() what was left out; or -EFBIG when nothing is to be kept, see *why. */
 int et_batch_otlp(struct et_batch *batch, const et_otlp_request *request, size_t limit, int64_t now_ns,
-                  struct et_buf *why);
+                  struct et_buf *why, size_t *refused);
 void et_batch_free(struct et_batch *batch);
 
 /* Stores all items; sets `refused` of items out of bounds (bounds.h). ET_ACCEPTED even if some are refused; ET_LIMITED

@@ -12,18 +12,22 @@
 #include "tools/store/owner.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/labels.h"
+#include "tools/lib/time_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+/* A date and an age that differ by less agree: clocks are not exact, and requests take time. */
+#define CLOCKS_DIFFER_NS INT64_C(600000000000)
 
 struct compact_push {
     struct et_store *store;
     const et_message *message;
     struct et_segment_row row;
     struct et_segment *segment; /* owned by the database */
-    struct et_stored_context *contexts;
+    struct et_stored_label_set *label_sets;
     int64_t now_ns, age_ns; /* as in et_compact_source */
-    bool undated;
+    bool aged, undated;
     const void *bytes; /* the message as it came */
     size_t size;
     const char **why;
@@ -125,21 +129,40 @@ static bool put_nodes(struct compact_push *push)
     return ok;
 }
 
-/* Offset from uptime to Unix time. For a device without a clock, its latest profile ended now. */
-static uint64_t uptime_to_unix(const struct compact_push *push)
+/* Whether the sender's date may be right: the clock was set, and the profile did not end in the future. */
+static bool is_plausible(const struct compact_push *push, int64_t end_ns)
 {
-    if (push->message->unix_minus_uptime_ns) {
-        return push->message->unix_minus_uptime_ns;
+    return et_is_date(end_ns) && end_ns <= push->now_ns + push->age_ns + CLOCKS_DIFFER_NS;
+}
+
+/* Whether the message is dated by its age instead of the sender's clock. A clock that was behind is set forwards, so
+ * the later date is right; ages of earlier boots, which the sender counts by its clock, may be too large. */
+static bool is_dated_by_age(const struct compact_push *push, uint64_t latest)
+{
+    uint64_t offset = push->message->unix_minus_uptime_ns;
+    int64_t end_ns = offset && latest <= (uint64_t)INT64_MAX / 2 ? (int64_t)(offset + latest) : 0;
+    if (!offset) {
+        return true;
     }
+    if (!push->aged && !push->undated) {
+        return false;
+    }
+    return !is_plausible(push, end_ns) || (push->aged && push->now_ns - end_ns > CLOCKS_DIFFER_NS);
+}
+
+/* Offset from uptime to Unix time, from the sender or from the age. *by_age: which. */
+static uint64_t uptime_to_unix(const struct compact_push *push, bool *by_age)
+{
     uint64_t latest = 0;
     for (size_t i = 0; i < push->message->n_profiles; i++) {
         uint64_t end = push->message->profiles[i]->start_ns + push->message->profiles[i]->duration_ns;
         latest = end > latest ? end : latest;
     }
-    return (uint64_t)push->now_ns - latest;
+    *by_age = is_dated_by_age(push, latest);
+    return *by_age ? (uint64_t)push->now_ns - latest : push->message->unix_minus_uptime_ns;
 }
 
-static bool put_label_sets(struct compact_push *push)
+static bool put_tag_sets(struct compact_push *push)
 {
     size_t first = push->segment->label_count;
     if (!et_message_labels(push->message, push->segment, push->why)) {
@@ -153,25 +176,23 @@ static bool put_label_sets(struct compact_push *push)
     return true;
 }
 
-/* Adds the message's contexts to the database; [0] is none. */
-static void put_contexts(struct compact_push *push)
+/* Adds the message's label sets to the database; [0] is none. */
+static void put_label_sets(struct compact_push *push)
 {
     const et_message *message = push->message;
-    push->contexts = et_alloc(message->n_contexts + 1, sizeof *push->contexts);
-    for (size_t i = 0; i < message->n_contexts && !push->err; i++) {
-        const Edgeprof__V1__Context *context = message->contexts[i];
-        int64_t labels = push->segment->labels[et_segment_labels(push->segment, context->tag_set)].name;
-        if (context->thread[0]) {
+    push->label_sets = et_alloc(message->n_label_sets + 1, sizeof *push->label_sets);
+    for (size_t i = 0; i < message->n_label_sets && !push->err; i++) {
+        const Edgeprof__V1__LabelSet *set = message->label_sets[i];
+        int64_t labels = push->segment->labels[et_segment_labels(push->segment, set->tag_set)].name;
+        if (set->thread[0]) {
             struct et_buf lines = {0};
-            et_message_context(message, push->segment, i + 1, &lines);
+            et_message_label_set(message, push->segment, i + 1, &lines);
             labels = put_lines(push, lines.data);
             et_buf_free(&lines);
         }
         push->err = labels < 0 ? (int)labels : 0;
-        push->contexts[i + 1] = (struct et_stored_context){.labels = labels,
-                                                           .span_id = context->span_id,
-                                                           .trace_high = context->trace_high,
-                                                           .trace_low = context->trace_low};
+        push->label_sets[i + 1] = (struct et_stored_label_set){
+            .labels = labels, .span_id = set->span_id, .trace_high = set->trace_high, .trace_low = set->trace_low};
     }
 }
 
@@ -183,7 +204,7 @@ static void put_stacks(const struct compact_push *push, const Edgeprof__V1__Prof
         node += profile->node[i];
         struct et_stack stack = {.node = push->segment->nodes[node], .value = profile->value[i]};
         stack.count = profile->n_count ? profile->count[i] : 0;
-        stack.context = push->contexts[profile->n_context ? profile->context[i] : 0];
+        stack.label_set = push->label_sets[profile->n_label_set ? profile->label_set[i] : 0];
         et_stacks_add(stacks, &stack);
     }
 }
@@ -217,7 +238,7 @@ static bool put_profile(struct compact_push *push, size_t number, uint64_t offse
         .samples = profile->samples,
         .quantum = profile->quantum,
         .stacks.columns = (uint8_t)(ET_COLUMN_VALUE | (profile->n_count ? ET_COLUMN_COUNT : 0) |
-                                    (profile->n_context ? ET_COLUMN_CONTEXT : 0)),
+                                    (profile->n_label_set ? ET_COLUMN_LABEL_SET : 0)),
     };
     put_stacks(push, profile, &stored);
     push->err = et_store_profile(push->store, &stored);
@@ -227,9 +248,10 @@ static bool put_profile(struct compact_push *push, size_t number, uint64_t offse
 
 static bool put_profiles(struct compact_push *push)
 {
-    uint64_t offset = uptime_to_unix(push);
+    bool by_age;
+    uint64_t offset = uptime_to_unix(push, &by_age);
     int64_t origin = push->row.origin;
-    if (push->undated && !push->message->unix_minus_uptime_ns) {
+    if (push->undated && by_age) {
         origin = et_store_origin_undated(push->store, push->row.origin);
         push->err = origin < 0 ? (int)origin : 0;
     }
@@ -263,12 +285,12 @@ static bool put_message(struct compact_push *push)
         return true;
     }
     struct et_segment_mark before = et_segment_mark(push->segment);
-    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_label_sets(push) || push->err) {
+    if (!put_modules(push) || push->err || !put_nodes(push) || push->err || !put_tag_sets(push) || push->err) {
         return push->err != 0;
     }
     push->err = et_store_segment_add(push->store, id, push->message->sequence, push->segment, before);
     if (!push->err) {
-        put_contexts(push);
+        put_label_sets(push);
     }
     if (!push->err && !put_profiles(push)) {
         return false;
@@ -353,6 +375,7 @@ enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes
                                 .size = size,
                                 .now_ns = source->now_ns,
                                 .age_ns = source->age_ns,
+                                .aged = source->aged,
                                 .undated = source->undated,
                                 .scope = source->scope,
                                 .why = why};
@@ -364,7 +387,7 @@ enum et_outcome et_ingest_compact_from(struct et_store *store, const void *bytes
         *why = et_store_why(store);
         outcome = ET_UNAVAILABLE;
     }
-    free(push.contexts);
+    free(push.label_sets);
     et_message_free(message);
     return outcome;
 }

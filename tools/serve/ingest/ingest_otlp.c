@@ -15,7 +15,7 @@ static void add_otlp_profile(void *context, const char *service, const char *tag
 }
 
 int et_batch_otlp(struct et_batch *batch, const et_otlp_request *request, size_t limit, int64_t now_ns,
-                  struct et_buf *why)
+                  struct et_buf *why, size_t *refused)
 {
-    return et_otlp_convert(request, limit, add_otlp_profile, &(struct otlp_batch){batch, now_ns}, why);
+    return et_otlp_convert(request, limit, add_otlp_profile, &(struct otlp_batch){batch, now_ns}, why, refused);
 }

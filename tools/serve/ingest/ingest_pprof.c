@@ -20,20 +20,14 @@ void et_batch_add(struct et_batch *batch, const char *service, const char *tags,
                                                           .until_ns = until_ns};
 }
 
-/* Removes all items after the first `count`. */
-static void truncate_batch(struct et_batch *batch, size_t count)
+void et_batch_free(struct et_batch *batch)
 {
-    while (batch->count > count) {
+    while (batch->count) {
         struct et_batch_item *item = &batch->items[--batch->count];
         free(item->service);
         free(item->tags);
         et_profile_free(item->profile);
     }
-}
-
-void et_batch_free(struct et_batch *batch)
-{
-    truncate_batch(batch, 0);
     free(batch->items);
     et_arena_free(&batch->arena);
     *batch = (struct et_batch){0};
@@ -62,7 +56,6 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
 {
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
-    size_t before = batch->count;
     et_pprof *pprof = et_pprof_decode_in(&batch->arena, bytes, size, &why);
     if (!pprof) {
         et_arena_reset(&batch->arena);
@@ -71,15 +64,13 @@ const char *et_batch_pprof(struct et_batch *batch, const struct et_batch_source 
     struct et_times times = et_batch_times(source, pprof->time_nanos, pprof->duration_nanos);
     const char *family =
         source->guess && !source->family[0] ? et_pprof_family(pprof, displayed_name, source->config) : source->family;
+    family = family[0] ? family : et_pprof_hint(pprof);
     size_t count = et_pprof_sent_kinds(pprof, family, kinds);
-    for (size_t i = 0; i < count && !why; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct et_profile *profile = et_pprof_profile(pprof, &kinds[i], &why);
         if (profile) {
             et_batch_add(batch, source->service, source->tags, profile, times.from_ns, times.until_ns);
         }
-    }
-    if (why) {
-        truncate_batch(batch, before);
     }
     et_arena_reset(&batch->arena);
     return why;
@@ -126,8 +117,8 @@ enum et_outcome et_ingest_pprof(struct et_store *store, const struct et_pprof_pu
     struct et_batch_source source = {
         .service = service, .tags = tags, .family = push->family ? push->family : family, .now_ns = now_ns};
     const char *wrong = et_batch_pprof(&batch, &source, push->bytes, push->size);
-    *why = wrong ? wrong : "ok";
-    enum et_outcome outcome = wrong ? ET_MALFORMED : et_batch_store(store, &batch, why);
+    *why = wrong ? wrong : "";
+    enum et_outcome outcome = wrong && !batch.count ? ET_MALFORMED : et_batch_store(store, &batch, why);
     et_batch_free(&batch);
     free(service);
     free(tags);

@@ -18,7 +18,7 @@ static const char *add_push_sample(struct et_batch *batch, const struct et_batch
     struct et_buf inflated = {0};
     int err = et_gunzip(profile->data, profile->len, *left, &inflated);
     const char *wrong = err == -EFBIG ? "too large when inflated"
-                        : err         ? "broken gzip data"
+                        : err         ? "broken gzip or zstd data"
                                       : et_batch_pprof(batch, source, inflated.data, inflated.size);
     *left -= err ? 0 : inflated.size;
     et_buf_free(&inflated);

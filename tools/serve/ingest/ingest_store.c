@@ -1,6 +1,6 @@
 /*
  * See ingest_batch.h: stores the profiles of a batch. et_batch_store() calls keep_item() for each profile:
- * check_item() checks all its names, then store_profile() stores origin, nodes, contexts and stacks.
+ * check_item() checks all its names, then store_profile() stores origin, nodes, label sets and stacks.
  */
 #include "tools/serve/ingest/ingest_batch.h"
 #include "tools/store/bounds.h"
@@ -50,59 +50,59 @@ static bool read_hex(const char *text, size_t size, uint64_t *number)
 
 struct split_labels {
     struct et_labels rest;
-    struct et_stored_context context;
+    struct et_stored_label_set label_set;
 };
 
 /* Stores span and trace ids as numbers, because there are many. */
 static void split_label(void *data, const char *key, const char *value)
 {
     struct split_labels *split = data;
-    struct et_stored_context *context = &split->context;
-    bool span = strcmp(key, ET_SPAN_ID) == 0 && strlen(value) == 16 && read_hex(value, 16, &context->span_id);
-    bool trace = strcmp(key, ET_TRACE_ID) == 0 && strlen(value) == 32 && read_hex(value, 16, &context->trace_high) &&
-                 read_hex(value + 16, 16, &context->trace_low);
+    struct et_stored_label_set *set = &split->label_set;
+    bool span = strcmp(key, ET_SPAN_ID) == 0 && strlen(value) == 16 && read_hex(value, 16, &set->span_id);
+    bool trace = strcmp(key, ET_TRACE_ID) == 0 && strlen(value) == 32 && read_hex(value, 16, &set->trace_high) &&
+                 read_hex(value + 16, 16, &set->trace_low);
     if (!span && !trace && !et_label_reserved(key)) {
         et_labels_add(&split->rest, key, value);
     }
 }
 
 /* The labels of a profile's stacks, each once. */
-struct item_contexts {
+struct item_label_sets {
     struct et_map known; /* labels -> index + 1 */
-    struct item_context {
+    struct item_label_set {
         char *lines; /* labels without ids */
-        struct et_stored_context stored;
+        struct et_stored_label_set stored;
     } * list;
     size_t count;
 };
 
-static void collect_contexts(const struct et_profile *p, struct item_contexts *contexts)
+static void collect_label_sets(const struct et_profile *p, struct item_label_sets *label_sets)
 {
-    contexts->list = et_alloc(p->strings.count, sizeof *contexts->list);
+    label_sets->list = et_alloc(p->strings.count, sizeof *label_sets->list);
     for (size_t i = 0; i < p->entry_count; i++) {
-        uint64_t *seen = et_map_at(&contexts->known, p->entries[i].labels);
+        uint64_t *seen = et_map_at(&label_sets->known, p->entries[i].labels);
         if (!*seen) {
             struct split_labels split = {0};
             et_labels_each(et_text(&p->strings, p->entries[i].labels), split_label, &split);
-            contexts->list[contexts->count++] =
-                (struct item_context){.lines = et_labels_join(&split.rest), .stored = split.context};
-            *seen = contexts->count;
+            label_sets->list[label_sets->count++] =
+                (struct item_label_set){.lines = et_labels_join(&split.rest), .stored = split.label_set};
+            *seen = label_sets->count;
         }
     }
 }
 
-static void free_contexts(struct item_contexts *contexts)
+static void free_label_sets(struct item_label_sets *label_sets)
 {
-    for (size_t i = 0; i < contexts->count; i++) {
-        free(contexts->list[i].lines);
+    for (size_t i = 0; i < label_sets->count; i++) {
+        free(label_sets->list[i].lines);
     }
-    free(contexts->list);
-    et_map_free(&contexts->known);
+    free(label_sets->list);
+    et_map_free(&label_sets->known);
 }
 
 /* Returns NULL when the item, as a whole, is within bounds. */
 static const char *check_item(struct et_bounds *bounds, const struct et_batch_item *item,
-                              const struct item_contexts *contexts)
+                              const struct item_label_sets *label_sets)
 {
     size_t mark = et_bounds_mark(bounds);
     const char *refused = et_bounds_time(bounds, item->from_ns, item->until_ns);
@@ -110,35 +110,35 @@ static const char *check_item(struct et_bounds *bounds, const struct et_batch_it
     if (!refused) {
         et_bounds_note_series(bounds, item->service, item->tags, true);
     }
-    for (size_t i = 0; i < contexts->count && !refused; i++) {
-        refused = et_bounds_labels(bounds, contexts->list[i].lines);
+    for (size_t i = 0; i < label_sets->count && !refused; i++) {
+        refused = et_bounds_labels(bounds, label_sets->list[i].lines);
         if (!refused) {
-            et_bounds_note_labels(bounds, contexts->list[i].lines, true);
+            et_bounds_note_labels(bounds, label_sets->list[i].lines, true);
         }
     }
     et_bounds_undo_to(bounds, mark);
     return refused;
 }
 
-static int store_contexts(struct et_store *store, struct item_contexts *contexts)
+static int store_label_sets(struct et_store *store, struct item_label_sets *label_sets)
 {
     int64_t id = 0;
-    for (size_t i = 0; i < contexts->count && id >= 0; i++) {
-        id = contexts->list[i].stored.labels = et_store_labels(store, contexts->list[i].lines);
+    for (size_t i = 0; i < label_sets->count && id >= 0; i++) {
+        id = label_sets->list[i].stored.labels = et_store_labels(store, label_sets->list[i].lines);
     }
     return id < 0 ? (int)id : 0;
 }
 
-static void add_stacks(const struct et_profile *p, const int64_t *nodes, const struct item_contexts *contexts,
+static void add_stacks(const struct et_profile *p, const int64_t *nodes, const struct item_label_sets *label_sets,
                        struct et_stacks *stacks)
 {
     for (size_t i = 0; i < p->entry_count; i++) {
         const struct et_entry *entry = &p->entries[i];
-        const uint64_t *context = et_map_find(&contexts->known, entry->labels);
+        const uint64_t *number = et_map_find(&label_sets->known, entry->labels);
         et_stacks_add(stacks, &(struct et_stack){.node = nodes[entry->node],
                                                  .value = entry->value,
                                                  .count = entry->count,
-                                                 .context = contexts->list[*context - 1].stored});
+                                                 .label_set = label_sets->list[*number - 1].stored});
     }
 }
 
@@ -155,7 +155,7 @@ static int64_t store_origin(struct et_store *store, const struct et_batch_item *
 }
 
 /* Returns 0 or the database's error. */
-static int store_profile(struct et_store *store, const struct et_batch_item *item, struct item_contexts *contexts)
+static int store_profile(struct et_store *store, const struct et_batch_item *item, struct item_label_sets *label_sets)
 {
     const struct et_profile *p = item->profile;
     struct et_stored stored = {
@@ -168,13 +168,13 @@ static int store_profile(struct et_store *store, const struct et_batch_item *ite
         .samples = p->samples,
         .quantum = 1,
         .stacks.columns = (uint8_t)((p->values || !p->counts ? ET_COLUMN_VALUE : 0) |
-                                    (p->counts ? ET_COLUMN_COUNT : 0) | ET_COLUMN_CONTEXT),
+                                    (p->counts ? ET_COLUMN_COUNT : 0) | ET_COLUMN_LABEL_SET),
     };
     int64_t *nodes = et_alloc(p->node_count, sizeof *nodes);
     int err = stored.origin < 0 ? (int)stored.origin : store_nodes(store, p, nodes);
-    err = err ? err : store_contexts(store, contexts);
+    err = err ? err : store_label_sets(store, label_sets);
     if (!err) {
-        add_stacks(p, nodes, contexts, &stored.stacks);
+        add_stacks(p, nodes, label_sets, &stored.stacks);
         err = et_store_profile(store, &stored);
     }
     et_stacks_free(&stored.stacks);
@@ -185,11 +185,11 @@ static int store_profile(struct et_store *store, const struct et_batch_item *ite
 /* Returns 0 or the database's error. A refused item leaves nothing in the database. */
 static int keep_item(struct et_store *store, struct et_batch_item *item)
 {
-    struct item_contexts contexts = {0};
-    collect_contexts(item->profile, &contexts);
-    item->refused = check_item(et_store_bounds(store), item, &contexts);
-    int err = item->refused ? 0 : store_profile(store, item, &contexts);
-    free_contexts(&contexts);
+    struct item_label_sets label_sets = {0};
+    collect_label_sets(item->profile, &label_sets);
+    item->refused = check_item(et_store_bounds(store), item, &label_sets);
+    int err = item->refused ? 0 : store_profile(store, item, &label_sets);
+    free_label_sets(&label_sets);
     return err;
 }
 

@@ -98,7 +98,7 @@ static const char *read_field(const struct et_buf *body, const char *boundary, c
         return "the form's parts do not end with its boundary";
     }
     int err = there ? et_gunzip(field, size, limit, out) : 0;
-    return err == -EFBIG ? "too large when inflated" : err ? "broken gzip data" : NULL;
+    return err == -EFBIG ? "too large when inflated" : err ? "broken gzip or zstd data" : NULL;
 }
 
 /* Reads sample_type_config. NULL: not an object, see *why. */
@@ -192,7 +192,7 @@ static bool add_pprof(struct et_batch *batch, const struct ingest_request *inges
     if (wrong) {
         et_buf_text(why, wrong);
     }
-    return !wrong;
+    return !wrong || batch->count;
 }
 
 /* Returns the status; *why: the error. */
@@ -208,10 +208,12 @@ static unsigned ingest_body(struct et_server *server, const struct et_request *r
     const struct et_buf *profile = form ? &field : body;
     ok = ok && (is_pprof(ingest, profile) ? add_pprof(&batch, ingest, profile, types, why)
                                           : add_folded(&batch, ingest, profile, why));
-    if (!ok) {
+    if (why->size) {
         et_reject(ET_REJECTED_MALFORMED, "%s of %s: %s", request->path, ingest->service, why->data);
     }
+    bool partly = why->size; /* what is good is kept */
     unsigned status = ok ? et_server_keep_batch(server, request, &batch, why) : 422;
+    status = status == 200 && partly ? 422 : status;
     json_decref(types);
     et_batch_free(&batch);
     et_buf_free(&field);

@@ -72,9 +72,12 @@ static void push_compact(struct et_server *server, const struct et_request *requ
     struct et_buf why = {0};
     int64_t age_ns;
     bool known = read_age(request, &age_ns);
-    struct compact_message message = {
-        .body = &request->body,
-        .source = {.now_ns = et_now() - age_ns, .age_ns = age_ns, .undated = !known, .scope = request->grant->scope}};
+    struct compact_message message = {.body = &request->body,
+                                      .source = {.now_ns = et_now() - age_ns,
+                                                 .age_ns = age_ns,
+                                                 .aged = known && et_header(request, "X-Edgeprof-Age"),
+                                                 .undated = !known,
+                                                 .scope = request->grant->scope}};
     enum et_outcome outcome = et_server_write(server, store_message, &message, &why);
     if (outcome == ET_LIMITED || outcome == ET_MALFORMED) {
         et_reject(outcome == ET_LIMITED ? ET_REJECTED_BOUNDS : ET_REJECTED_MALFORMED, "%s: %s", request->path,
@@ -164,7 +167,7 @@ unsigned et_server_keep_batch(struct et_server *server, const struct et_request 
         et_buf_printf(why, "%s%s", why->size ? "; " : "", text.data);
     } else if (list_refused(batch, why) > 0) {
         et_reject(ET_REJECTED_BOUNDS, "%s", why->data);
-        status = status == 200 ? 400 : status; /* a part was stored: the client must not send it again */
+        status = 400; /* final: a part may be stored, and a limit stays; OTLP's senders try again after 429 for ever */
     }
     et_buf_free(&text);
     return status;

@@ -87,7 +87,7 @@ static void write_service(void *context, const struct et_service_row *row)
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, row->unit);
     et_buf_text(out, ",\"title\":");
-    et_json_string(out, kind ? kind->title : row->kind);
+    et_json_title(out, row->kind);
     et_buf_text(out, ",\"counts\":");
     et_json_string(out, kind ? kind->counts : "");
     et_buf_text(out, ",\"first\":");
@@ -154,7 +154,7 @@ static void write_totals(struct et_buf *out, const void *bytes, size_t size)
         {"spool_error", stats->spool_error},
         {"unsampled_ns", stats->unsampled_ns},
         {"intervals_early", stats->intervals_early},
-        {"degraded_contexts", stats->degraded_contexts},
+        {"degraded_labels", stats->degraded_labels},
         {"degraded_addresses", stats->degraded_addresses},
         {"degraded_frames", stats->degraded_frames},
         {"clock_error", stats->clock_error},
@@ -226,7 +226,7 @@ unsigned et_api_service(struct et_store *store, const struct et_query *query, st
     int err = et_store_choose(store, query, service);
     if (err == -EINVAL) {
         struct et_buf text = {0};
-        et_buf_printf(&text, "several services exist; choose one with service=: %s", service->data);
+        et_buf_printf(&text, "several services exist; choose one: %s", service->data);
         et_api_error(out, text.data);
         et_buf_free(&text);
         return 400;
@@ -273,6 +273,30 @@ unsigned et_api_load_ran(struct et_store *store, const struct et_query *query, s
     return 200;
 }
 
+/* Leaves only the outermost frames, so that more of them are in the answer. */
+static void flatten(struct et_profile *profile)
+{
+    uint32_t *kept = et_alloc(profile->node_count, sizeof *kept), count = 1;
+    for (size_t i = 0; i < profile->entry_count; i++) {
+        struct et_entry *entry = &profile->entries[i];
+        while (entry->node && profile->nodes[entry->node].parent) {
+            entry->node = profile->nodes[entry->node].parent;
+        }
+    }
+    for (size_t i = 1; i < profile->node_count; i++) {
+        if (!profile->nodes[i].parent) {
+            kept[i] = count;
+            profile->nodes[count++] = profile->nodes[i];
+        }
+    }
+    for (size_t i = 0; i < profile->entry_count; i++) {
+        profile->entries[i].node = kept[profile->entries[i].node];
+    }
+    profile->node_count = profile->node_count ? count : 0;
+    et_profile_show(profile, profile->measure); /* sums the entries of each node */
+    free(kept);
+}
+
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out)
 {
@@ -281,6 +305,9 @@ unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, cons
     merged.keep_labels = false;
     unsigned status = et_api_load(store, &merged, &profile, out);
     if (status == 200) {
+        if (query->groups_only) {
+            flatten(profile);
+        }
         et_symbolize(symbols, profile);
         et_json_profile(out, profile, 2000);
         et_profile_free(profile);
@@ -288,18 +315,15 @@ unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, cons
     return status;
 }
 
-unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
-                      struct et_buf *out)
+unsigned et_api_export(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                       enum et_format format, struct et_buf *out)
 {
     struct et_profile *profile;
-    struct et_buf raw = {0};
     unsigned status = et_api_load_ran(store, query, &profile, out);
     if (status == 200) {
         et_symbolize(symbols, profile);
-        et_pprof_encode(profile, &raw);
-        et_gzip(raw.data, raw.size, out);
+        et_output_make(profile, format, out);
         et_profile_free(profile);
     }
-    et_buf_free(&raw);
     return status;
 }

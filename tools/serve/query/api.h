@@ -5,6 +5,7 @@
 #ifndef ET_API_H
 #define ET_API_H
 
+#include "tools/formats/output.h"
 #include "tools/store/store.h"
 #include "tools/symbols/symbols.h"
 
@@ -15,12 +16,17 @@ unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const 
                       struct et_buf *out);
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out);
-/* gzipped pprof, symbolized */
-unsigned et_api_pprof(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
-                      struct et_buf *out);
+/* The symbolized profile as a file of that format. */
+unsigned et_api_export(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                       enum et_format format, struct et_buf *out);
 
-/* Sums over time, in about `buckets` steps, by the query's group. Without times: the range of the stored profiles. */
-unsigned et_api_timeline(struct et_store *store, const struct et_query *query, size_t buckets, struct et_buf *out);
+/* Sums over time, in about `buckets` steps, by the query's group: the `series` largest values, and the sum of the
+ * others. Without times: the range of the stored profiles. */
+struct et_timeline_request {
+    size_t buckets, series;
+};
+unsigned et_api_timeline(struct et_store *store, const struct et_query *query, const struct et_timeline_request *wanted,
+                         struct et_buf *out);
 /* Callers and callees of one function. */
 unsigned et_api_callers(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         const char *function, struct et_buf *out);

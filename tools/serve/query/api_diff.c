@@ -2,7 +2,6 @@
 #include "tools/serve/query/api.h"
 #include "tools/profile/diff.h"
 #include "tools/lib/json_write.h"
-#include "tools/lib/kinds.h"
 #include "tools/profile/tree.h"
 
 #include <string.h>
@@ -106,7 +105,6 @@ static void write_growth(struct et_buf *out, const struct et_diff *whole, const 
 static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_SIDES], double ran[ET_SIDES])
 {
     const struct et_profile *right = profiles[ET_RIGHT];
-    const struct et_kind *kind = et_kind_named(et_text(&right->strings, right->kind));
     struct et_diff diff;
     et_diff_make(profiles[ET_LEFT], right, ET_TREE_SHOWN, &diff);
     for (enum et_side side = ET_LEFT; side < ET_SIDES && diff.level; side++) {
@@ -115,7 +113,7 @@ static void write_diff(struct et_buf *out, struct et_profile *const profiles[ET_
     et_buf_text(out, "{\"kind\":");
     et_json_string(out, et_text(&right->strings, right->kind));
     et_buf_text(out, ",\"title\":");
-    et_json_string(out, kind ? kind->title : et_text(&right->strings, right->kind));
+    et_json_title(out, et_text(&right->strings, right->kind));
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, et_text(&right->strings, right->unit));
     et_buf_printf(out, ",\"level\":%s,\"sides\":[", diff.level ? "true" : "false");

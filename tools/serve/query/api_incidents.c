@@ -100,7 +100,7 @@ unsigned et_api_incident(struct et_store *store, struct et_symbols *symbols, con
     if (et_store_incidents(store, query, id, add_part, &parts) < 0) {
         status = et_api_failed(store, out);
     } else if (!parts.incident.head) {
-        et_api_error(out, "no such incident");
+        et_api_error(out, "no such incident; `edgeprof incidents` lists them");
         status = 404;
     } else {
         et_symbolize(symbols, parts.incident.profile);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SHOWN = 8, MOST_BUCKETS = 2000 };
+enum { MOST_BUCKETS = 2000 };
 
 #define SECOND INT64_C(1000000000)
 
@@ -74,7 +74,8 @@ static void write_line(struct et_buf *out, const struct et_timeline *timeline, s
     et_buf_text(out, "]}");
 }
 
-static void write_timeline(struct et_buf *out, const struct et_query *query, const struct et_timeline *timeline)
+static void write_timeline(struct et_buf *out, const struct et_query *query, const struct et_timeline *timeline,
+                           size_t shown)
 {
     const struct et_kind *kind = et_kind_named(timeline->kind);
     et_buf_text(out, "{\"kind\":");
@@ -91,7 +92,7 @@ static void write_timeline(struct et_buf *out, const struct et_query *query, con
     et_json_seconds(out, timeline->from_ns);
     et_buf_printf(out, ",\"step\":%lld,\"buckets\":%zu,\"groups\":%zu,\"series\":[",
                   (long long)(timeline->step_ns / SECOND), timeline->steps, timeline->line_count);
-    size_t own = timeline->line_count > SHOWN ? SHOWN : timeline->line_count;
+    size_t own = timeline->line_count > shown ? shown : timeline->line_count;
     for (size_t i = 0; i < own; i++) {
         write_line(out, timeline, i, 1, false);
     }
@@ -101,29 +102,29 @@ static void write_timeline(struct et_buf *out, const struct et_query *query, con
     et_buf_text(out, "]}\n");
 }
 
-unsigned et_api_timeline(struct et_store *store, const struct et_query *query, size_t buckets, struct et_buf *out)
+unsigned et_api_timeline(struct et_store *store, const struct et_query *query, const struct et_timeline_request *wanted,
+                         struct et_buf *out)
 {
     struct et_buf service = {0};
     struct et_query own = *query;
     struct et_timeline timeline;
-    int err = et_store_choose(store, query, &service);
-    unsigned status = 200;
+    size_t buckets = wanted->buckets < 1 ? 1 : wanted->buckets;
+    unsigned status = et_api_service(store, query, &service, out);
     own.service = service.data;
-    if (err == -EINVAL) {
-        et_api_error(out, "several services exist; choose one with service=");
-        status = 400;
-    } else if (err || set_missing_times(store, &own) < 0) {
+    if (status != 200) {
+        et_buf_free(&service);
+        return status;
+    }
+    if (set_missing_times(store, &own) < 0) {
         status = et_api_failed(store, out);
     } else {
-        int64_t step = step_for(own.to_ns - own.from_ns, buckets < 1              ? 1
-                                                         : buckets > MOST_BUCKETS ? MOST_BUCKETS
-                                                                                  : buckets);
+        int64_t step = step_for(own.to_ns - own.from_ns, buckets > MOST_BUCKETS ? MOST_BUCKETS : buckets);
         struct et_query whole = own;
         whole.from_ns = own.from_ns / step * step;
         if (et_store_series(store, &whole, step, &timeline) < 0) {
             status = et_api_failed(store, out);
         } else {
-            write_timeline(out, &own, &timeline);
+            write_timeline(out, &own, &timeline, wanted->series < 1 ? 1 : wanted->series);
             et_timeline_free(&timeline);
         }
     }

@@ -272,8 +272,13 @@ static int make_leaks(struct finder *f)
     struct et_leaks *out = f->out;
     struct hours hours = list_hours(f);
     double first = INFINITY, last = 0;
+    struct et_map processes = {0};
+    for (size_t i = 0; i < f->count; i++) {
+        (void)et_map_at(&processes, f->all[i].process);
+    }
+    out->processes = processes.count;
+    et_map_free(&processes);
     for (size_t i = 0; i < hours.count; i++) {
-        out->processes += i == 0 || hours.points[i].line != hours.points[i - 1].line;
         first = fmin(first, hours.points[i].at);
         last = fmax(last, hours.points[i].at);
     }

@@ -35,6 +35,8 @@ static void read_argument(void *context, const char *key, const char *value)
         arguments->wrong = et_query_builder_label(wanted, value) ? arguments->wrong : wanted->why;
     } else if (strcmp(key, "group") == 0) {
         et_query_builder_group(wanted, value);
+    } else if (strcmp(key, "depth") == 0) {
+        wanted->query.groups_only = strcmp(value, "1") == 0;
     } else if (strcmp(key, "value") == 0) {
         arguments->wrong = et_query_builder_measure(wanted, value) ? arguments->wrong : "value must be value or count";
     } else if (strcmp(key, "labels") == 0) {
@@ -99,21 +101,48 @@ static void answer_profile(struct et_server *server, const struct et_request *re
     answer_query(server, request, et_api_profile, JSON, answer);
 }
 
+/* A browser saves the file and does not show it: it is no part of the page. */
+static void answer_as(struct et_server *server, const struct et_request *request, enum et_format format,
+                      struct et_answer *answer)
+{
+    struct query_arguments arguments = EVERYTHING;
+    arguments.wrong = format == ET_FORMAT_NONE ? "format must be " ET_FORMATS : NULL;
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server, request);
+        answer->status =
+            et_api_export(store, et_server_symbols(server), &arguments.wanted.query, format, &answer->body);
+        et_server_read_done(server, store);
+        answer->type = answer->status == 200 ? "application/octet-stream" : JSON;
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
 static void answer_pprof(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
-    answer_query(server, request, et_api_pprof, "application/octet-stream", answer);
+    answer_as(server, request, ET_FORMAT_PPROF, answer);
+}
+
+static void answer_export(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_as(server, request, et_format_named(et_argument(request, "format")), answer);
 }
 
 /* ---- only for the page ---- */
+
+static size_t read_number(const struct et_request *request, const char *name, size_t usual)
+{
+    const char *text = et_argument(request, name);
+    return *text ? strtoul(text, NULL, 10) : usual;
+}
 
 static void answer_timeline(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct query_arguments arguments = EVERYTHING;
     if (read_arguments(request, "", &arguments, answer)) {
-        const char *buckets = et_argument(request, "buckets");
         struct et_store *store = et_server_read(server, request);
-        answer->status =
-            et_api_timeline(store, &arguments.wanted.query, *buckets ? strtoul(buckets, NULL, 10) : 240, &answer->body);
+        const struct et_timeline_request wanted = {.buckets = read_number(request, "buckets", 240),
+                                                   .series = read_number(request, "series", 8)};
+        answer->status = et_api_timeline(store, &arguments.wanted.query, &wanted, &answer->body);
         et_server_read_done(server, store);
     }
     et_query_builder_free(&arguments.wanted);
@@ -224,6 +253,7 @@ const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/stats", .handle = answer_stats},
     {.method = "GET", .path = "/api/profile", .handle = answer_profile},
     {.method = "GET", .path = "/api/pprof", .handle = answer_pprof},
+    {.method = "GET", .path = "/api/export", .handle = answer_export},
     {.method = "GET", .path = "/api/timeline", .handle = answer_timeline},
     {.method = "GET", .path = "/api/callers", .handle = answer_callers},
     {.method = "GET", .path = "/api/diff", .handle = answer_diff},

@@ -4,11 +4,13 @@
  */
 #include "tools/serve/query/api.h"
 #include "tools/lib/gzip.h"
+#include "tools/serve/http/limits.h"
 #include "tools/serve/http/routes.h"
 #include "tools/symbols/symfile.h"
 #include "tools/symbols/symstore.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,7 +44,7 @@ struct upload {
     char id[ET_BUILD_ID_TEXT];
     struct et_symstore_file file;
     struct et_inflater *inflater;
-    size_t size;
+    size_t size, limit; /* limit: of the whole folder; 0: none */
     bool begun, failed;
     struct et_answer answer; /* of what failed */
 };
@@ -54,6 +56,9 @@ static int write_part(void *context, const void *bytes, size_t size)
         return -EAGAIN;
     }
     upload->size += size;
+    if (upload->limit && upload->size > upload->limit) {
+        return -EDQUOT;
+    }
     errno = 0;
     return fwrite(bytes, 1, size, upload->file.file) == size ? 0 : errno ? -errno : -EIO;
 }
@@ -67,6 +72,53 @@ static void audit_upload(const struct upload *upload, const struct et_answer *an
     et_buf_free(&line);
 }
 
+/* ---- the folder's limit ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t reserved; /* by uploads that are being put in place */
+
+struct total {
+    const char *without; /* the file of this build id, which will be replaced */
+    uint64_t bytes;
+};
+
+static void add_entry(void *context, const struct et_symstore_entry *entry)
+{
+    struct total *total = context;
+    total->bytes += strcmp(entry->id, total->without) == 0 ? 0 : entry->size;
+}
+
+static uint64_t total_of(const struct upload *upload)
+{
+    struct total total = {.without = upload->id};
+    (void)et_symstore_each(upload->folder, add_entry, &total); /* ignored: without a folder there is no file */
+    return total.bytes;
+}
+
+/* False: the folder would exceed its limit. true: release_room() follows. */
+static bool reserve_room(const struct upload *upload)
+{
+    pthread_mutex_lock(&lock);
+    bool fits = !upload->limit || total_of(upload) + reserved + upload->size <= upload->limit;
+    reserved += fits ? upload->size : 0;
+    pthread_mutex_unlock(&lock);
+    return fits;
+}
+
+static void release_room(const struct upload *upload)
+{
+    pthread_mutex_lock(&lock);
+    reserved -= upload->size;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- the end of an upload ---- */
+
+static void answer_full(struct et_answer *answer)
+{
+    et_answer_text(answer, 507, "the symbol store is full; see symbols-store in [limits]");
+}
+
 /* The file is gone at once, whatever still comes. */
 static void fail_upload(struct upload *upload, int err)
 {
@@ -77,6 +129,9 @@ static void fail_upload(struct upload *upload, int err)
         et_body_broken(&upload->request, FILE_LIMIT, err, &upload->answer);
     } else if (err == -EAGAIN) {
         et_body_no_room(&upload->answer);
+    } else if (err == -EDQUOT) {
+        answer_full(&upload->answer);
+        audit_upload(upload, &upload->answer);
     } else {
         answer_error(&upload->answer, err);
         audit_upload(upload, &upload->answer);
@@ -88,12 +143,15 @@ static void *begin_upload(struct et_server *server, const struct et_request *req
     struct upload *upload = et_alloc(1, sizeof *upload);
     upload->request = *request;
     upload->folder = find_folder(server, &upload->answer);
+    upload->limit = et_server_limits(server)->symbols_store;
     if (upload->folder && !et_build_id_read(request->path + sizeof TAKEN - 1, upload->id)) {
         et_answer_text(&upload->answer, 400, "a build id must have 2 to 64 hexadecimal digits");
     } else if (upload->folder && et_body_encoding(request, &upload->answer)) {
         upload->begun = true;
         upload->inflater = et_inflater_new(FILE_LIMIT, write_part, upload);
-        int err = et_symstore_begin(upload->folder, upload->id, &upload->file);
+        int err = upload->limit && total_of(upload) >= upload->limit
+                      ? -EDQUOT
+                      : et_symstore_begin(upload->folder, upload->id, &upload->file);
         if (err) {
             fail_upload(upload, err);
         }
@@ -124,7 +182,14 @@ static const struct et_sink upload_sink = {begin_upload, add_to_upload, end_uplo
 static void keep_upload(struct upload *upload, struct et_answer *answer)
 {
     const char *why = "";
+    if (!reserve_room(upload)) {
+        et_symstore_abort(&upload->file);
+        answer_full(answer);
+        audit_upload(upload, answer);
+        return;
+    }
     int err = et_symstore_commit(upload->folder, upload->id, &upload->file, &why);
+    release_room(upload);
     if (err == -EINVAL) {
         et_answer_text(answer, 400, why);
     } else if (err < 0) {

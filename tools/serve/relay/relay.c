@@ -140,8 +140,8 @@ static void note_failure(struct relay_destination *d, const struct et_relay_repl
 static void report_bad(struct relay_destination *d, const struct et_relay_reply *reply, bool aside)
 {
     if (aside || !d->told_ns || et_monotonic() - d->told_ns > MINUTE_NS) {
-        et_error(aside ? "relay %s: %s fails for one profile, while others pass: %ld %.200s; set aside"
-                       : "relay %s: %s refused a profile: %ld %.200s; skipping it",
+        et_error(aside ? "relay %s: %s fails for one profile, while others pass: %ld %.500s; set aside"
+                       : "relay %s: %s refused a profile: %ld %.500s; skipping it",
                  d->config->name, d->config->url, reply->status, reply->words.data);
         d->told_ns = et_monotonic();
     }
@@ -263,7 +263,7 @@ static void finish_rows(struct relay_destination *d)
 static void *relay_thread(void *context)
 {
     struct relay_destination *d = context;
-    et_window_open(&d->window, d->config->backend->burst);
+    et_window_open(&d->window, d->config->backend);
     d->read = d->cursor;
     d->slower = 1;
     while (!atomic_load(&d->relay->stop)) {

@@ -27,6 +27,7 @@ struct et_relay_part {
     struct et_buf bytes;          /* encoded, for join() */
     const struct et_arrival *row; /* for a backend that keeps rows */
     size_t first, entries;        /* the row's entries in it */
+    int64_t start_ns;             /* Unix time in it; for a backend that judges answers */
 };
 
 /* Gets a part and owns its bytes. */
@@ -40,6 +41,12 @@ struct et_relay_name {
     const char *period, *period_unit;
     bool level; /* an amount at a point in time */
 };
+
+/* What the answer to a refused request says about a part: nothing, or that it is not stored as others may be; that the
+ * server has stored it; that it refuses it whenever it comes. */
+enum et_relay_verdict { ET_VERDICT_OPEN, ET_VERDICT_STORED, ET_VERDICT_REFUSED };
+/* Which failures of the request the answer is about. */
+enum et_relay_told { ET_TOLD_NOTHING, ET_TOLD_ONE, ET_TOLD_ALL };
 
 struct et_relay_backend {
     const char *name;                  /* "pyroscope" */
@@ -65,6 +72,10 @@ struct et_relay_backend {
     /* Writes the body of at least one part, and its Content-Type. */
     void (*join)(const struct et_relay_form *form, const struct et_relay_part *const *parts, size_t count,
                  struct et_buf *body, char type[96]);
+    /* Reads the text of an answer that refused a request, whose good parts the server stores. Sets a verdict for each
+     * part, unless the answer says nothing. NULL: the server takes a request whole or not at all. */
+    enum et_relay_told (*judge)(const struct et_relay_part *const *parts, size_t count, const char *words,
+                                enum et_relay_verdict *verdicts);
 };
 
 /* Names at Parca, by both ways. */

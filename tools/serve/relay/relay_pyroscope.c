@@ -5,7 +5,7 @@
  * good of a request that it refuses. It takes 4 MB a second in bursts of 2 MB, inflated.
  */
 #include "tools/lib/gzip.h"
-#include "tools/serve/relay/relay_backend.h"
+#include "tools/serve/relay/relay_pyroscope.h"
 #include "tools/formats/protobuf.h"
 
 #include <stdio.h>
@@ -49,6 +49,7 @@ static void pyroscope_piece(void *context, const struct et_relay_part *pprof)
     et_put_text(&sample, 2, text);
     pyroscope_put_labels(&series, &in->series);
     part.inflated += series.size; /* the server counts labels, too */
+    part.start_ns = in->row->profile->start_ns + part.number;
     et_put_message(&series, 2, &sample);
     part.bytes = (struct et_buf){0};
     et_put_message(&part.bytes, 1, &series);
@@ -101,4 +102,5 @@ const struct et_relay_backend et_relay_pyroscope = {
     .drops_nameless = true,
     .cut = pyroscope_cut,
     .join = pyroscope_join,
+    .judge = et_relay_pyroscope_judge,
 };

@@ -8,9 +8,10 @@
  * and smallest limit of a part. */
 enum { SUSPECT = 3, FAST_MOST = 3, SPAN_MOST = 1 << 20, LEAST = 1 << 16 };
 
-void et_window_open(struct et_window *window, size_t burst)
+void et_window_open(struct et_window *window, const struct et_relay_backend *backend)
 {
-    *window = (struct et_window){.burst = burst, .budget = burst, .span = SPAN_MOST};
+    *window =
+        (struct et_window){.backend = backend, .burst = backend->burst, .budget = backend->burst, .span = SPAN_MOST};
 }
 
 static void free_row(struct et_window_row *row)
@@ -99,33 +100,42 @@ static struct et_window_part *chosen_part(struct et_window *window, size_t numbe
     return &window->parts[window->chosen[number]];
 }
 
-/* Parts that the answer names as failed stay open, and go alone if `single`; the others were stored. The request is
- * void then, because its body still has the stored ones. False: the answer names none, or others. */
-static bool keep_named(struct et_window *window, const char *words, bool single)
+static enum et_relay_told judge(const struct et_window *window, const char *words, enum et_relay_verdict *verdicts)
 {
-    static const char intro[] = "push series with index ";
-    bool *named = et_alloc(window->chosen_count, sizeof *named);
-    bool any = false, known = true;
-    for (const char *at = words; (at = strstr(at, intro));) {
-        char *end;
-        at += sizeof intro - 1;
-        unsigned long index = strtoul(at, &end, 10);
-        known &= end > at && index < window->chosen_count;
-        if (known) {
-            named[index] = any = true;
+    if (!window->backend->judge) {
+        return ET_TOLD_NOTHING;
+    }
+    const struct et_relay_part **parts = et_alloc(window->chosen_count, sizeof *parts);
+    for (size_t i = 0; i < window->chosen_count; i++) {
+        parts[i] = &window->parts[window->chosen[i]].part;
+    }
+    enum et_relay_told told = window->backend->judge(parts, window->chosen_count, words, verdicts);
+    free(parts);
+    return told;
+}
+
+/* Settles what the answer tells of; the rest goes alone if it was refused. The request is void then, because its body
+ * still has what was settled. False: the answer tells nothing, or too little. *bad: a part that was refused. */
+static bool settle_told(struct et_window *window, const char *words, bool refused, const struct et_window_part **bad)
+{
+    enum et_relay_verdict *verdicts = et_alloc(window->chosen_count, sizeof *verdicts);
+    enum et_relay_told told = judge(window, words, verdicts);
+    bool enough = told == ET_TOLD_ALL || (told == ET_TOLD_ONE && refused);
+    bool sure = told == ET_TOLD_ALL || !window->doubtful;
+    for (size_t i = 0; enough && i < window->chosen_count; i++) {
+        struct et_window_part *part = chosen_part(window, i);
+        if (verdicts[i] == ET_VERDICT_REFUSED) {
+            settle(window, part, ET_PART_REFUSED);
+            *bad = part;
+        } else if (verdicts[i] == ET_VERDICT_OPEN) {
+            part->single |= refused;
+        } else if (sure) {
+            settle(window, part, ET_PART_SENT);
         }
     }
-    known &= any;
-    for (size_t i = 0; known && i < window->chosen_count; i++) {
-        if (named[i]) {
-            chosen_part(window, i)->single |= single;
-        } else {
-            settle(window, chosen_part(window, i), ET_PART_SENT);
-        }
-    }
-    window->chosen_count = known ? 0 : window->chosen_count;
-    free(named);
-    return known;
+    window->chosen_count = enough ? 0 : window->chosen_count;
+    free(verdicts);
+    return enough;
 }
 
 static void on_taken(struct et_window *window)
@@ -150,10 +160,11 @@ static const struct et_window_part *on_refused(struct et_window *window, const c
         settle(window, chosen_part(window, 0), ET_PART_REFUSED);
         return chosen_part(window, 0);
     }
-    if (!keep_named(window, words, true)) {
+    const struct et_window_part *bad = NULL;
+    if (!settle_told(window, words, true, &bad)) {
         halve_span(window);
     }
-    return NULL;
+    return bad;
 }
 
 /* Cuts the single part smaller, unless it is small, or another part of its row is already sent. */
@@ -192,12 +203,13 @@ static void on_too_fast(struct et_window *window, const char *words)
     }
     size_t half = et_window_chosen_bytes(window) / 2;
     window->budget = half > LEAST ? half : LEAST;
-    keep_named(window, words, false);
+    settle_told(window, words, false, &(const struct et_window_part *){NULL});
 }
 
 static const struct et_window_part *on_broken(struct et_window *window, const char *words)
 {
     struct et_window_part *part = chosen_part(window, 0);
+    const struct et_window_part *bad = NULL;
     if (window->chosen_count == 1) {
         bool others_passed = part->failures >= SUSPECT && window->trial;
         part->failures++;
@@ -206,11 +218,11 @@ static const struct et_window_part *on_broken(struct et_window *window, const ch
             settle(window, part, ET_PART_ASIDE);
             return part;
         }
-    } else if (!keep_named(window, words, false) && ++window->broken >= 2) {
+    } else if (!settle_told(window, words, false, &bad) && ++window->broken >= 2) {
         halve_span(window);
         window->broken = 0;
     }
-    return NULL;
+    return bad;
 }
 
 bool et_window_answer(struct et_window *window, enum et_relay_result result, const char *words,
@@ -223,6 +235,8 @@ bool et_window_answer(struct et_window *window, enum et_relay_result result, con
     if (result != ET_RESULT_TOO_FAST) {
         window->too_fast = 0;
     }
+    bool of_moment = result == ET_RESULT_TOO_FAST || result == ET_RESULT_BROKEN || result == ET_RESULT_AWAY;
+    window->doubtful = of_moment || (window->doubtful && result != ET_RESULT_TAKEN);
     switch (result) {
     case ET_RESULT_TAKEN:
         on_taken(window);

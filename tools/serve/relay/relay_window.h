@@ -4,7 +4,9 @@
  *
  *   taken       they are sent; the next request may be larger
  *   refused     halves the request until a bad part stands alone, which is skipped. Pyroscope stores what is good of a
- *               request, and its answer names the rest: only that is sent again, each part alone
+ *               request, and its answer says what it refuses: that is skipped, and only what may be missing is sent
+ *               again, each part alone. An answer that tells one failure may hide others of the moment, so after a
+ *               failure everything else is sent again
  *   too large   halves the request; a single part is cut again
  *   too fast    halves the request after a pause
  *   broken      (5xx) the same request again, then halves. A part that fails alone several times waits while others go
@@ -40,10 +42,12 @@ struct et_window {
     size_t row_count, row_capacity, part_count, part_capacity;
     size_t *chosen; /* indices of the parts of the request under way */
     size_t chosen_count, chosen_capacity;
-    size_t bytes;              /* of open parts, inflated */
+    size_t bytes; /* of open parts, inflated */
+    const struct et_relay_backend *backend;
     size_t burst, budget;      /* inflated bytes of a request: the most ever, and at present */
     size_t span;               /* parts of a request at present */
     unsigned broken, too_fast; /* answers in a row */
+    bool doubtful;             /* the last answer but refusals was a failure of the moment */
     bool trial;                /* others passed while a part waited: its turn */
     int64_t recut;             /* row to be cut again, with smaller parts; 0: none */
     size_t limit;              /* maximum bytes of a part, learned; 0: the backend's */
@@ -58,7 +62,7 @@ enum et_relay_result {
     ET_RESULT_AWAY, /* no answer, or one that says nothing about the profiles */
 };
 
-void et_window_open(struct et_window *window, size_t burst);
+void et_window_open(struct et_window *window, const struct et_relay_backend *backend);
 void et_window_close(struct et_window *window);
 
 /* Adds a row, whose parts follow with et_window_add_part(). The window owns `keep`, which may be NULL. */

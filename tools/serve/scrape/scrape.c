@@ -108,7 +108,7 @@ static void fetch_profile(struct scrape_target_state *target, enum et_scraped wh
         free(line);
     } else {
         int err = et_gunzip(body.data, body.size, limits->inflated, out);
-        et_buf_text(&scraped->why, err == -EFBIG ? "too large when inflated" : err ? "broken gzip data" : "");
+        et_buf_text(&scraped->why, err == -EFBIG ? "too large when inflated" : err ? "broken gzip or zstd data" : "");
     }
     et_buf_free(&url);
     et_buf_free(&body);
@@ -157,7 +157,7 @@ static const char *add_kinds(struct scrape_target_state *target, enum et_scraped
     struct et_pprof_kind kinds[ET_PPROF_KINDS];
     const char *why = NULL;
     size_t count = et_pprof_kinds(pprof, sorts[which].family, kinds), found = 0;
-    for (size_t i = 0; i < count && !why; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (sorts[which].kind && strcmp(kinds[i].name, sorts[which].kind) != 0) {
             continue;
         }
@@ -190,7 +190,7 @@ static void scrape_profile(struct scrape_target_state *target, enum et_scraped w
         target->before_ns[which] = scraped->end_ns;
         et_pprof_free(pprof);
     }
-    if (!wrong && batch.count) {
+    if (batch.count) {
         enum et_outcome outcome = et_server_write(target->scraper->server, store_batch, &batch, &why);
         et_buf_text(&scraped->why, outcome == ET_ACCEPTED && !batch.items[0].refused ? "" : why.data);
     }

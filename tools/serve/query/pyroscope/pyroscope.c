@@ -234,10 +234,12 @@ static int list_query(struct et_store *store, struct listing *listing, const str
         return et_store_label_values(store, query, first, add_name, listing);
     }
     if (listing->what == ET_LIST_NAMES) {
-        for (size_t i = 0; i < sizeof privates / sizeof *privates; i++) {
+        int err = et_store_label_names(store, query, add_name, listing);
+        bool any = listing->found->count > 1; /* number 0 is "" */
+        for (size_t i = 0; any && !err && i < sizeof privates / sizeof *privates; i++) {
             et_intern(listing->found, privates[i]);
         }
-        return et_store_label_names(store, query, add_name, listing);
+        return err;
     }
     int err = et_store_series_list(store, query, list_row, listing);
     bool sums =

@@ -119,6 +119,10 @@ bool et_call_select(struct et_query_builder *wanted, const char *type, const cha
 
 bool et_call_selection(struct et_query_builder *wanted, const Querier__V1__SelectMergeStacktracesRequest *request)
 {
+    if (request->n_span_selector && request->n_trace_id_selector) {
+        wanted->why = "span_selector and trace_id_selector cannot be combined";
+        return false;
+    }
     return et_call_select(wanted, request->profile_typeid, request->label_selector, request->start, request->end) &&
            add_ids(wanted, ET_SPAN_ID, request->span_selector, request->n_span_selector, 16) &&
            add_ids(wanted, ET_TRACE_ID, request->trace_id_selector, request->n_trace_id_selector, 32) &&

@@ -54,6 +54,10 @@ void et_pairs_add(void *pairs, const char *name, const char *value);
 bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
                           int64_t step_ns, Querier__V1__SelectSeriesResponse *response);
 
+/* Sets the exemplar's labels: those of the lines and of the type, without those of the series. */
+void et_querier_exemplar_labels(const char *lines, const struct et_type *type, Querier__V1__LabelPair *const *series,
+                                size_t count, Querier__V1__Exemplar *exemplar);
+
 /* The methods. request: a message of the method's type. */
 typedef void et_querier_method(const struct et_call *call, const ProtobufCMessage *request);
 et_querier_method et_querier_profile_types, et_querier_label_names, et_querier_label_values, et_querier_series,

@@ -130,15 +130,13 @@ static Querier__V1__Point *find_point(const struct exemplar_search *s, const Que
     return near ? series->points[low] : NULL;
 }
 
-/* Adds all labels of the profile but those of the series. */
-static void add_exemplar_labels(const struct exemplar_search *s, const struct exemplar_row *row,
-                                const struct et_type *type, const Querier__V1__Series *series,
-                                Querier__V1__Exemplar *exemplar)
+void et_querier_exemplar_labels(const char *lines, const struct et_type *type, Querier__V1__LabelPair *const *series,
+                                size_t count, Querier__V1__Exemplar *exemplar)
 {
     size_t size;
     struct et_labels labels = {0};
     struct et_pairs pairs = {0};
-    const char *lines = et_text(&s->texts, row->labels), *service = et_labels_value(lines, ET_SERVICE_NAME, &size);
+    const char *service = et_labels_value(lines, ET_SERVICE_NAME, &size);
     char *own = et_clean(service ? service : "", service ? size : 0);
     const char *const more[][2] = {
         {"__name__", type->name},       {"__period_type__", type->period}, {"__period_unit__", type->period_unit},
@@ -148,8 +146,8 @@ static void add_exemplar_labels(const struct exemplar_search *s, const struct ex
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         et_labels_add(&labels, more[i][0], more[i][1]);
     }
-    for (size_t i = 0; i < series->n_labels; i++) {
-        et_labels_add(&labels, series->labels[i]->name, "");
+    for (size_t i = 0; i < count; i++) {
+        et_labels_add(&labels, series[i]->name, "");
     }
     char *all = et_labels_join(&labels);
     et_labels_each(all, et_pairs_add, &pairs);
@@ -175,7 +173,7 @@ static void set_exemplar(struct exemplar_search *s, const struct exemplar_row *r
     exemplar->profile_id = et_strdup(id);
     exemplar->timestamp = row->start_ns / 1000000;
     exemplar->value = (int64_t)value;
-    add_exemplar_labels(s, row, type, series, exemplar);
+    et_querier_exemplar_labels(et_text(&s->texts, row->labels), type, series->labels, series->n_labels, exemplar);
     point->exemplars = et_alloc(1, sizeof(Querier__V1__Exemplar *));
     point->exemplars[point->n_exemplars++] = exemplar;
 }

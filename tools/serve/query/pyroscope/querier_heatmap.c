@@ -9,21 +9,23 @@
 #include "tools/lib/labels.h"
 #include "tools/store/query_builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 20 };
 
 struct point {
-    uint32_t series;
-    int64_t at_ms;
+    uint32_t series, labels; /* labels: of an exemplar */
+    int64_t at_ms, profile;
     uint64_t ids[3], value;
 };
 
 struct heatmap {
     const Querier__V1__SelectHeatmapRequest *request;
     struct et_points steps;
-    struct et_strings series; /* label lines of the groups; number 0: without labels */
+    struct et_strings series;        /* label lines of the groups, and of exemplars; number 0: without labels */
+    const struct et_type *exemplars; /* NULL: not asked for */
     struct point *points;
     size_t count, capacity, held; /* held: bytes counted in the request's budget */
     struct et_budget *budget;
@@ -55,7 +57,9 @@ static void add_point(void *context, const struct et_part *part)
     struct heatmap *map = context;
     map->points = et_reserve(map->points, &map->capacity, map->count + 1, sizeof *map->points);
     map->points[map->count++] = (struct point){.series = find_series(map, part->labels),
+                                               .labels = map->exemplars ? et_intern(&map->series, part->labels) : 0,
                                                .at_ms = part->at_ns / 1000000,
+                                               .profile = part->profile,
                                                .ids = {part->ids[0], part->ids[1], part->ids[2]},
                                                .value = part->value};
     (void)et_budget_hold(map->budget, &map->held,
@@ -136,6 +140,46 @@ static Querier__V1__HeatmapSlot *new_slot(const struct heatmap *map, int64_t at_
     return slot;
 }
 
+static bool wants_spans(const Querier__V1__SelectHeatmapRequest *request)
+{
+    return request->query_type == QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN;
+}
+
+/* A slot's exemplar is its largest point that has an id. */
+static void show_exemplar(const struct heatmap *map, const struct point *point,
+                          const Querier__V1__HeatmapSeries *series, Querier__V1__HeatmapSlot *slot)
+{
+    bool span = wants_spans(map->request);
+    bool named = span ? point->ids[0] != 0 : point->profile != 0;
+    if (!map->exemplars || !named || (slot->n_exemplars && slot->exemplars[0]->value >= (int64_t)point->value)) {
+        return;
+    }
+    char ids[2][40] = {"", ""};
+    Querier__V1__Exemplar *exemplar = et_alloc(1, sizeof *exemplar);
+    querier__v1__exemplar__init(exemplar);
+    if (span) {
+        snprintf(ids[0], sizeof ids[0], "%016llx", (unsigned long long)point->ids[0]);
+        snprintf(ids[1], sizeof ids[1], "%016llx%016llx", (unsigned long long)point->ids[1],
+                 (unsigned long long)point->ids[2]);
+        exemplar->span_id = et_strdup(ids[0]);
+        exemplar->trace_id = et_strdup(point->ids[1] || point->ids[2] ? ids[1] : "");
+    } else {
+        et_profile_uuid(point->profile, ids[0]);
+        exemplar->profile_id = et_strdup(ids[0]);
+    }
+    exemplar->timestamp = point->at_ms;
+    exemplar->value = (int64_t)point->value;
+    et_querier_exemplar_labels(et_text(&map->series, point->labels), map->exemplars, series->labels, series->n_labels,
+                               exemplar);
+    if (slot->n_exemplars) {
+        querier__v1__exemplar__free_unpacked(slot->exemplars[0], NULL);
+    } else {
+        slot->exemplars = et_alloc(1, sizeof(Querier__V1__Exemplar *));
+        slot->n_exemplars = 1;
+    }
+    slot->exemplars[0] = exemplar;
+}
+
 /* Makes the series of points[0 .. count), which are in order of time. */
 static Querier__V1__HeatmapSeries *new_series(const struct heatmap *map, const struct point *points, size_t count)
 {
@@ -154,6 +198,7 @@ static Querier__V1__HeatmapSeries *new_series(const struct heatmap *map, const s
             series->slots[series->n_slots++] = new_slot(map, at_ms);
         }
         series->slots[series->n_slots - 1]->counts[find_row(map, points[i].value)]++;
+        show_exemplar(map, &points[i], series, series->slots[series->n_slots - 1]);
     }
     return series;
 }
@@ -169,11 +214,24 @@ static int64_t sum_counts(const Querier__V1__HeatmapSeries *series)
     return sum;
 }
 
+/* Of equal ones the first by their labels. */
+static int compare_labels(const void *a, const void *b)
+{
+    const Querier__V1__HeatmapSeries *x = *(Querier__V1__HeatmapSeries *const *)a;
+    const Querier__V1__HeatmapSeries *y = *(Querier__V1__HeatmapSeries *const *)b;
+    int order = 0;
+    for (size_t i = 0; !order && i < x->n_labels && i < y->n_labels; i++) {
+        order = strcmp(x->labels[i]->name, y->labels[i]->name);
+        order = order ? order : strcmp(x->labels[i]->value, y->labels[i]->value);
+    }
+    return order;
+}
+
 static int most_first(const void *a, const void *b)
 {
     int64_t x = sum_counts(*(Querier__V1__HeatmapSeries *const *)a);
     int64_t y = sum_counts(*(Querier__V1__HeatmapSeries *const *)b);
-    return x < y ? 1 : x > y ? -1 : 0;
+    return x < y ? 1 : x > y ? -1 : compare_labels(a, b);
 }
 
 static void keep_most(Querier__V1__SelectHeatmapResponse *response, int64_t limit)
@@ -204,6 +262,21 @@ static void reply_heatmap(const struct et_call *call, const struct heatmap *map)
     querier__v1__select_heatmap_response__free_unpacked(response, NULL);
 }
 
+static bool wants_exemplars(const Querier__V1__SelectHeatmapRequest *request)
+{
+    return request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_UNSPECIFIED &&
+           request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_NONE;
+}
+
+static const char *exemplar_error(const Querier__V1__SelectHeatmapRequest *request)
+{
+    Querier__V1__ExemplarType own = wants_spans(request) ? QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN
+                                                         : QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL;
+    return !wants_exemplars(request) || request->exemplar_type == own
+               ? NULL
+               : "exemplar_type must be that of query_type, or none";
+}
+
 /* Returns NULL when the request can be answered. */
 static const char *find_error(const Querier__V1__SelectHeatmapRequest *request)
 {
@@ -215,14 +288,14 @@ static const char *find_error(const Querier__V1__SelectHeatmapRequest *request)
                ? "the step is too short for the range: at most 11000 steps"
            : request->query_type == QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_INDIVIDUAL ||
                    request->query_type == QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN
-               ? NULL
+               ? exemplar_error(request)
                : "query_type must be HEATMAP_QUERY_TYPE_INDIVIDUAL or HEATMAP_QUERY_TYPE_SPAN";
 }
 
 /* False: the answer has the error. */
 static bool read_points(const struct et_call *call, struct heatmap *map, struct et_query *query)
 {
-    bool spans = map->request->query_type == QUERIER__V1__HEATMAP_QUERY_TYPE__HEATMAP_QUERY_TYPE_SPAN;
+    bool spans = wants_spans(map->request);
     struct et_store *store = et_server_read(call->server, call->request);
     query->from_ns -= map->steps.step_ms * 1000000; /* the first slot ends at the start */
     int err = et_store_parts(store, query, spans, add_point, map);
@@ -239,17 +312,20 @@ void et_querier_heatmap(const struct et_call *call, const ProtobufCMessage *mess
     const Querier__V1__SelectHeatmapRequest *request = (const void *)message;
     struct et_query_builder wanted = {0};
     struct heatmap map = {.request = request, .budget = call->request->budget};
+    struct et_type type = {0};
     wanted.why = find_error(request);
     if (wanted.why ||
         !et_call_select(&wanted, request->profile_typeid, request->label_selector, request->start, request->end)) {
         et_connect_error(call->answer, 400, wanted.why);
     } else {
         et_intern(&map.series, "");
+        map.exemplars = wants_exemplars(request) && et_type_parse(request->profile_typeid, &type) ? &type : NULL;
         map.steps = et_call_points(request->start, request->end, request->step);
         if (read_points(call, &map, &wanted.query)) {
             reply_heatmap(call, &map);
         }
     }
+    et_type_free(&type);
     et_strings_free(&map.series);
     free(map.points);
     et_query_builder_free(&wanted);

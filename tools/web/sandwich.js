@@ -1,0 +1,69 @@
+// Callers and callees of one function, with all its calls taken together: callers above, callees below. With a server the
+// sums include calls that are too small to draw.
+import { element } from './dom.js';
+import { FlameGraph } from './flame.js';
+import { formatShare, formatValue } from './format.js';
+import { Table, shareCell } from './table.js';
+
+export class Sandwich {
+  // open(name): goes on with another function; close(): back to the flame graph; tip(node, whole)
+  constructor(parent, { open, close, tip }) {
+    this.open = open;
+    this.title = element('h2', {});
+    this.hint = element('p', { class: 'empty', id: 'fn-hint', hidden: true });
+    this.figures = element('p', { class: 'note', id: 'fn-figures' });
+    const up = element('div', {});
+    const down = element('div', {});
+    const tables = element('div', { class: 'columns' });
+    this.body = element('div', {}, this.figures, up, down, element('details', { id: 'fn-tables' }, element('summary', {}, 'As tables'), tables));
+    parent.append(element('div', { class: 'bar' }, this.title, element('button', { type: 'button', id: 'fn-close', onclick: close }, 'Back to the flame graph')), this.hint, this.body);
+    const options = { plain: true, describe: (node) => this.describe(node), tip: (node) => tip(node, this.data.total), callers: open,
+      actions: [{ text: 'Callers and callees', title: 'Go on with this function', act: open }] };
+    this.callers = new FlameGraph(up, { ...options, id: 'callers', title: 'Callers', upright: true });
+    this.callees = new FlameGraph(down, { ...options, id: 'callees', title: 'Callees' });
+    this.tables = ['callers', 'callees'].map((side) => this.table(tables, side));
+  }
+
+  table(parent, side) {
+    const place = element('div', {});
+    parent.append(place);
+    return new Table(place, {
+      id: `${side}-table`, filterId: `${side}-filter`, filterText: `Filter ${side}`, noun: side, title: side === 'callers' ? 'Called by' : 'Calls',
+      sort: { column: 'value', down: true }, textOf: (row) => row.name,
+      columns: [
+        { key: 'value', text: '%', title: `of ${side === 'callers' ? 'all calls' : 'the function with callees'}`, down: true, value: (row) => row.value, cell: (row) => shareCell(row.value, this.data.total) },
+        { key: 'figure', text: 'value', down: true, value: (row) => row.value, cell: (row) => formatValue(row.value, this.data.unit) },
+        { key: 'name', text: 'function', class: 'name', value: (row) => row.name, cell: (row) => (row.none ? element('td', { class: 'name' }, element('i', {}, row.name))
+          : element('td', { class: 'name' }, element('button', { type: 'button', onclick: () => this.open(row.name) }, row.name))) },
+      ],
+    });
+  }
+
+  describe({ data }) {
+    const { all, total, unit } = this.data;
+    return `${data.name}: ${formatValue(data.value, unit)}, ${formatShare(data.value, total)} of the function, ${formatShare(data.value, all)} of all`;
+  }
+
+  // data: as api/callers answers
+  show(data) {
+    this.data = data;
+    const { unit, all, total, self } = data;
+    this.title.textContent = `Callers and callees of ${data.function}`;
+    this.hint.hidden = Boolean(total);
+    this.hint.textContent = `${data.function} is in no stack of this range. Case matters.`;
+    this.body.hidden = !total;
+    if (!total) {
+      return;
+    }
+    this.figures.textContent = `With callees ${formatValue(total, unit)}, ${formatShare(total, all)} of all; itself ${formatValue(self, unit)}, ${formatShare(self, all)} of all. Recursion counts once.`;
+    const rest = (rows, name) => {
+      const left = total - rows.reduce((sum, row) => sum + row.value, 0);
+      return left > 0 ? [...rows, { name, value: left, none: true }] : rows;
+    };
+    const more = (count, rows) => (count > rows.length ? `; ${count - rows.length} small ones are omitted` : '');
+    this.tables[0].show(rest(data.callers, '(no caller: root of the stack)'), more(data.caller_count, data.callers));
+    this.tables[1].show(rest(data.callees, '(the function itself)'), more(data.callee_count, data.callees));
+    this.callers.show(data.callers_tree);
+    this.callees.show(data.callees_tree);
+  }
+}
