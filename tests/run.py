@@ -4,9 +4,10 @@
     run.py [--list FILE] [--make MAKE] [--tier quick|all|long] [--logs DIR] [--jobs N] [--strict] [--record FILE]
            [--boards NAMES] [--seconds FILE] [--tell SECONDS] [NAME=VALUE...] [TARGET...]
 
-It first builds the files that the targets need, in one make, so that no two targets build the same file. Then it runs
-the shared targets beside each other, the longest first, as many as give the processors work: a target that mostly waits
-counts for the part of a processor that the last record (--seconds) says. The others run one by one. A target over its timeout is killed with
+It first builds the files that the targets need, in one make, so that no two targets build the same file. .NET programs
+are built one at a time, so other targets run meanwhile. It runs the shared targets beside each other, the longest first,
+as many as give the processors work: a target that mostly waits counts for the part of a processor that the last record
+(--seconds) says. The others run one by one. A target over its timeout is killed with
 all its processes. A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured
 ratio can be off by chance. What fails again is a defect; what then passes is named in the summary. After more than
 AGAIN_MOST failures nothing runs again. A target is skipped when something that it needs is missing, or when its log has
@@ -44,11 +45,13 @@ TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}
 MADE = re.compile(r"^[^ :]+:\d+: (?:update )?target '", re.MULTILINE)
 AGAIN_MOST = 12
 LOAD_LEAST = 0.25  # of a processor, for a test that only waits
+LOAD_MOST = 1.25  # of each processor: a test waits now and then
 WAITING_MOST = 2  # tests for each processor
+DOTNET = re.compile(r"build/(?:[^/]+/nativeaot|arm|nuget)/")  # where its builds put files
 GRACE = 5  # seconds between SIGTERM and SIGKILL
 # What a board builds for the targets that test it.
-BOARD_GOALS = ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit", "qemu-user", "qemu-system", "signal-table",
-               "check-board", "deb-library", "install")
+BOARD_GOALS = {"all": ("lib", "na-lib", "na-hooks", "stacks", "tls-client", "qemu-unit", "qemu-user", "qemu-system", "check-board"),
+               "long": ("lib", "signal-table", "deb-library", "install")}
 
 
 def parsed():
@@ -104,28 +107,17 @@ class Runner:
 
     # ---- what several targets need ----
 
-    def needed(self, goals, *variables):
-        """The files that the goals depend on. Goals without a folder are names: what they need counts, not they."""
+    def needs(self, *variables):
+        """{goal: what it depends on}"""
         database = subprocess.run([*self.make, "-npq", *variables, "help"], env=environment(), capture_output=True, text=True).stdout
         needs = {}
         for line in database.splitlines():
             found = re.match(r"([A-Za-z0-9_][^\s:=#]*)::?(?!=) ?(.*)$", line)
             if found:
                 needs.setdefault(found[1], []).extend(found[2].replace("|", " ").split())
-        files, seen, left = [], set(), list(goals)
-        while left:
-            goal = left.pop(0)
-            if goal in seen:
-                continue
-            seen.add(goal)
-            if goal.startswith("build/"):
-                files.append(goal)
-            elif "/" not in goal:
-                left.extend(needs.get(goal, []))
-        return files
+        return needs
 
-    def build(self, name, goals, *variables):
-        files = self.needed(goals, *variables)
+    def build(self, name, files, *variables, jobs=0):
         if not files:
             return
         start, log = time.monotonic(), self.options.logs / f"{name}.log"
@@ -133,7 +125,7 @@ class Runner:
         planned = subprocess.run([*make, "-n", *files], env=environment(), capture_output=True, text=True).stdout
         total, made = sum(1 for _ in MADE.finditer(planned)), 0
         with open(log, "w") as out:
-            process = subprocess.Popen([*make, f"-j{self.options.jobs}", "--output-sync=target", *files], env=environment(), text=True,
+            process = subprocess.Popen([*make, f"-j{jobs or self.options.jobs}", "--output-sync=target", *files], env=environment(), text=True,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                        start_new_session=True)
             self.running.add(process.pid)
@@ -209,10 +201,14 @@ class Runner:
     def everything(self, tests):
         threading.Thread(target=self.tell, daemon=True).start()
         for board in self.options.boards.split():  # first: what the host builds asks the boards' makes, too
-            self.build(f"build-{board}", BOARD_GOALS, f"BOARD={board}")
-        self.build("build", [test.name for test in tests])
+            self.build(f"build-{board}", files_of(self.needs(f"BOARD={board}"), BOARD_GOALS[self.options.tier]), f"BOARD={board}")
+        needs = self.needs()
+        files = {test.name: files_of(needs, [test.name]) for test in tests}
+        late = {test.name: files.pop(test.name) for test in tests if "dotnet" in test.needs or any(map(DOTNET.match, files[test.name]))}
+        self.build("build", merged(files.values()))
         measured = read_seconds(self.options.seconds)
-        self.share(sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0]), measured)
+        shared = sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0])
+        self.share(shared, measured, late)
         for test in tests:
             if test.mode == "alone":
                 self.run(test, self.options.jobs)
@@ -222,17 +218,20 @@ class Runner:
                 self.say(f"once more {test.name}, alone")
                 self.run(test, 1 if test.mode == "shared" else self.options.jobs, again=True)
 
-    def share(self, tests, measured):
-        """Runs the tests beside each other: as many as have work for the processors. One that mostly waits takes part of one."""
+    def share(self, tests, measured, late):
+        """Runs the tests beside each other: as many as have work for the processors. One that mostly waits takes part of one.
+        The late ones, {name: files}, begin when their files are built."""
         loads = {test.name: load_of(*measured.get(test.name, (0, 0))) for test in tests}
-        left, running = list(tests), {}
+        left, running = list(tests), {}  # running: {future: load}
         with concurrent.futures.ThreadPoolExecutor(WAITING_MOST * self.options.jobs) as pool:
+            building = pool.submit(self.build, "build-dotnet", merged(late.values()), jobs=1)
+            running[building] = 1
             while left or running:
-                free = self.options.jobs - sum(loads[test.name] for test in running.values())
-                fitting = [test for test in left if loads[test.name] <= free + 1e-6 or not running]
+                free = LOAD_MOST * self.options.jobs - sum(running.values())
+                fitting = [test for test in left if (loads[test.name] <= free + 1e-6 or not running) and (building.done() or test.name not in late)]
                 if fitting and len(running) < WAITING_MOST * self.options.jobs:
                     left.remove(fitting[0])
-                    running[pool.submit(self.run, fitting[0])] = fitting[0]
+                    running[pool.submit(self.run, fitting[0])] = loads[fitting[0].name]
                     continue
                 for done in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
                     done.result()
@@ -282,6 +281,26 @@ def tail(log, count):
     lines = log.read_bytes().decode(errors="replace").splitlines()
     telling = [line for line in lines[:-count] if TELLING.search(line)][-count // 2:]
     return "\n".join("    " + line for line in [*telling, *(["..."] if telling else []), *lines[-count:]])
+
+
+def files_of(needs, goals):
+    """The files that the goals depend on. Goals without a folder are names: what they need counts, not they."""
+    files, seen, left = [], set(), list(goals)
+    while left:
+        goal = left.pop(0)
+        if goal in seen:
+            continue
+        seen.add(goal)
+        if goal.startswith("build/"):
+            files.append(goal)
+        elif "/" not in goal:
+            left.extend(needs.get(goal, []))
+    return files
+
+
+def merged(lists):
+    """Each file once, in the first order."""
+    return list(dict.fromkeys(file for files in lists for file in files))
 
 
 def read_list(path):

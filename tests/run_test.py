@@ -29,7 +29,13 @@ shaky:
     @echo run; [ -e build/shaky ] || { touch build/shaky; exit 1; }
 first second third:
     @touch build/$@; for i in $$(seq 300); do [ -e build/first -a -e build/second -a -e build/third ] && exit 0; sleep 0.1; done; exit 1
-.PHONY: good other bad dry stuck single long shaky first second third
+early:
+    @touch build/early
+late: build/host/nativeaot/program
+    @cat $<
+build/host/nativeaot/program:
+    @echo building; mkdir -p build/host/nativeaot; for i in $$(seq 300); do [ ! -e build/early ] || { touch $@; exit 0; }; sleep 0.1; done; exit 1
+.PHONY: early late good other bad dry stuck single long shaky first second third
 """
 LIST = """# target | tier | timeout | mode | needs | claim
 good   | quick | 60 | shared | -        | Claim.
@@ -44,6 +50,8 @@ shaky  | own   | 60 | shared | -        | Claim.
 first  | own   | 60 | shared | -        | Claim.
 second | own   | 60 | shared | -        | Claim.
 third  | own   | 60 | shared | -        | Claim.
+early  | own   | 60 | shared | -        | Claim.
+late   | own   | 60 | shared | -        | Claim.
 """
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
@@ -73,7 +81,7 @@ def main():
     (folder / "Makefile").write_text(MAKEFILE.replace("\n    @", "\n\t@"))
     (folder / "tests.txt").write_text(LIST)
     (folder / "bin").mkdir()
-    for name in ("make", "sh", "cat", "touch", "seq", "sleep", "echo"):
+    for name in ("make", "sh", "cat", "touch", "seq", "sleep", "echo", "mkdir"):
         (folder / "bin" / name).symlink_to(shutil.which(name))
 
     status, output = runner(folder, "--tier", "quick")
@@ -110,6 +118,9 @@ def main():
     (folder / "seconds").write_text("first 30 3\nsecond 30 3\nthird 30 3\n")
     status, output = runner(folder, "--seconds", "seconds", "first", "second", "third")
     expect(status == 0, "three targets that mostly wait run beside each other on two processors", output)
+    status, output = runner(folder, "early", "late")
+    expect(status == 0 and "FAILED" not in output, "targets run while .NET programs are built", output)
+    expect("building" not in (folder / "build/logs/late.log").read_text(), "a target waits for its .NET program and does not build it", output)
     expect(runner(folder, "absent")[0] == 1, "an unknown target is refused")
     print("run_test: the runner's verdicts are right")
 

@@ -1,13 +1,14 @@
 # Unit tests on the simulated port (tests/unit/ROOM/test_*.c), and tests of the Linux port in real processes
 # (tests/linux/). The product's sources are compiled three times: as the library is, with ASan and UBSan, and with TSan.
+# Reports of sanitizers need lines only: -g1 takes a quarter less of the compiler than -g.
 
 UT_DIR      := $(BUILD)/tests/unit
 UT_CPPFLAGS  = $(EP_CPPFLAGS) -Itests/unit -I$(UT_DIR)
 UT_BASE     := -std=c11 -g -fPIC -ftls-model=initial-exec -fno-omit-frame-pointer $(BOARD_CFLAGS)
 UT_plain    := -O2
-UT_asan     := -O1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
+UT_asan     := -O1 -g1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-recover=all
 # TSan knows no fences: it sees less order than there is.
-UT_tsan     := -O1 -fsanitize=thread -Wno-tsan
+UT_tsan     := -O1 -g1 -fsanitize=thread -Wno-tsan
 UT_WAYS     := plain asan tsan
 
 UT_THIRD    := $(GEN_SRC) $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
@@ -116,7 +117,11 @@ test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc linux_bi
 	$(UT_RUN)
 test-unit-tsan: $(addprefix $(UT_DIR)/tsan/,suites test_rules linux_threads linux_blocks)
 	@set -e; export $(UT_ENV); $< $(UT_THREADED:%=-s %); for t in $(wordlist 2,9,$^); do $$t; done
-test-linux: $(UT_LINUX:%=$(UT_DIR)/plain/%)
+# These compare CPU times and waits closely.
+UT_MEASURED := linux_bias linux_generated linux_lazy linux_modules linux_process linux_threads linux_waits
+test-linux: $(patsubst %,$(UT_DIR)/plain/%,$(filter-out $(UT_MEASURED),$(UT_LINUX)))
+	$(UT_RUN)
+test-linux-measured: $(UT_MEASURED:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
 test-perf-clock: $(UT_PERF:%=$(UT_DIR)/plain/%)
 	$(UT_RUN)
@@ -133,7 +138,7 @@ endif
 
 # A program with every public function links against the template and against the simulated port. So the core calls no
 # function that port.h does not have, and no public function lives in a port.
-UT_PUBLIC := $(addprefix edgeprof/,edgeprof.h crash.h endpoint.h hooks.h incident.h otel.h spool.h tls.h transport.h watchdog.h)
+UT_PUBLIC := $(addprefix edgeprof/,edgeprof.h crash.h endpoint.h hooks.h incident.h otel.h pprof.h spool.h tls.h transport.h watchdog.h)
 $(UT_DIR)/public_functions.c: tests/unit/public_functions.py $(UT_PUBLIC:%=core/%)
 	@mkdir -p $(@D)
 	@$(PYTHON) $< $(CC) -Icore $(UT_PUBLIC) >$@
@@ -143,8 +148,24 @@ $(UT_DIR)/public_template: $(UT_DIR)/plain/port/template/port.o
 $(UT_DIR)/public_sim: $(UT_DIR)/plain/sim.a
 $(UT_DIR)/public_template $(UT_DIR)/public_sim: $(UT_DIR)/plain/tests/unit/public_program.o $(UT_DIR)/public_functions.o $(UT_DIR)/plain/core.a $(TLS_LIB)
 	$(CC) $(UT_BASE) -o $@ -Wl,--start-group $^ -Wl,--end-group -lpthread -lresolv
-test-template: $(UT_DIR)/public_template $(UT_DIR)/public_sim $(EP_LIB)
-	@set -e; for p in $(filter-out %.a,$^); do printf '%s: ' $${p##*/}; $(BOARD_EXEC) $$p; done
+# A port made by the guide, level 1 with the template's rest, for a system without sockets, timer_create() and /proc: its
+# library needs none of these, and its program has a flame graph.
+UT_SUBSET := $(UT_DIR)/offline
+test-template: $(UT_DIR)/public_template $(UT_DIR)/public_sim $(EP_LIB) $(BUILD)/edgeprof
+	@set -e; for p in $(filter %/public_template %/public_sim,$^); do printf '%s: ' $${p##*/}; $(BOARD_EXEC) $$p; done
+	@$(MAKE) -s --no-print-directory BUILD=$(UT_SUBSET) BOARD_PORT=tests/unit/subset BOARD_SOCKETS=0 lib >$(UT_SUBSET).log
+	@$(CC) $(UT_CPPFLAGS) -std=gnu11 -static -no-pie tests/unit/offline.c $(UT_SUBSET)/libedgeprof.a -o $(UT_SUBSET)/program
+	@$(BOARD_EXEC) $(UT_SUBSET)/program
+	@found=$$($(NM) -u $(UT_SUBSET)/libedgeprof.a | \
+	    grep -wE 'socket|connect|getaddrinfo|send|recv|poll|res_n?init|timer_create|pthread_create|dl_iterate_phdr|malloc'; \
+	    grep -ao '/proc/[a-z]*' $(UT_SUBSET)/libedgeprof.a); \
+	[ -z "$$found" ] || { echo "$@: a port of a subset of POSIX needs" $$found >&2; exit 1; }
+	@$(CC) $(UT_CPPFLAGS) -std=gnu11 -O1 -g -static -no-pie -Wl,--build-id -Wl,--eh-frame-hdr tests/unit/subset_program.c \
+	    $(UT_SUBSET)/libedgeprof.a -o $(UT_SUBSET)/subset
+	@rm -f $(UT_SUBSET)/profile && $(BOARD_EXEC) $(UT_SUBSET)/subset 'file://$(abspath $(UT_SUBSET))/profile'
+	@$(BUILD)/edgeprof cat --folded --symbols $(UT_SUBSET) $(UT_SUBSET)/profile | tee $(UT_SUBSET)/folded | \
+	    awk '{ all += $$NF } /;main;work;filter / { filter += $$NF } /;main;work;add / { add += $$NF } \
+	    END { printf "subset: filter %d %%, add %d %%\n", 100 * filter / (all + !all), 100 * add / (all + !all); exit !(filter > all / 4 && add > all / 10 && filter + add > all * 0.8) }'
 	@NM='$(NM)' $(PYTHON) tests/unit/linked_features.py $(BUILD)/obj $(EP_LIB) $(CC) $(UT_BASE) $(EP_LDFLAGS)
 
 # Other programs read the encoders' messages; the contents are compared with the samples.

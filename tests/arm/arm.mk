@@ -1,12 +1,9 @@
-# The unwinders of 32-bit and 64-bit ARM against truth, and the sample service compiled for arm64: guest.h, truth.py,
-# app.sh. Without the .NET SDK the tests say so and do nothing.
+# The unwinders of 32-bit and 64-bit ARM against truth: guest.h, truth.py. Without the .NET SDK the tests say so and do nothing.
 
 ifeq ($(BOARD),host)
 ARM_BUILD   := build/arm
 ARM_ILC     := tests/arm/ilc.sh
 ARM_DOTNET  := $(shell command -v dotnet)
-ARM_SERVICE := port/nativeaot/samples/SensorGateway
-ARM_RSP     := build/host/nativeaot/SensorGateway/obj/Release/net9.0/linux-x64/native/SensorGateway.ilc.rsp
 ARM_HEADERS := tests/arm/guest.h tests/arm/shadow/shadow.h tests/arm/shadow/step.h core/sample/profiler.h core/edgeprof/port.h port/linux/linux.h core/edgeprof/options.h
 ARM_CFLAGS  := -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS)
 # armhf's unwind tables are better than following the code; on aarch64 gcc always writes them.
@@ -28,12 +25,17 @@ ARM_LDFLAGS_aarch64 := -Wl,--eh-frame-hdr
 arm-lib-aarch64 arm-lib-armhf: arm-lib-%:
 	@$(MAKE) --no-print-directory -s BOARD=qemu-$* lib
 
-# The package with ILC, and what it compiled for x64, come with a publish of the sample service.
-$(ARM_RSP): $(wildcard $(ARM_SERVICE)/*.cs $(ARM_SERVICE)/*.csproj)
-	$(MAKE) --no-print-directory BOARD=host sample
-	@touch $@
+# levels.c at each level of optimization.
+LEVELS = $(PYTHON) tests/arm/levels.py --out $(ARM_BUILD)/levels
+.PHONY: test-levels
+test-levels: arm-lib-aarch64 arm-lib-armhf $(EP_LIB)
+	@set -e; $(LEVELS)/host --arch $(BOARD_ARCH) --compiler '' --lib $(EP_LIB); \
+	$(LEVELS)/aarch64 --arch aarch64 --compiler aarch64-linux-gnu- --lib build/qemu-aarch64/libedgeprof.a \
+	    --run 'qemu-aarch64 -L /usr/aarch64-linux-gnu'; \
+	$(LEVELS)/armhf --arch arm --compiler arm-linux-gnueabihf- --lib build/qemu-armhf/libedgeprof.a \
+	    --run 'qemu-arm -L /usr/arm-linux-gnueabihf'
 
-$(ARM_BUILD)/zero-aarch64.o $(ARM_BUILD)/zero-armhf.o &: $(wildcard tests/arm/zero/*.cs) $(ARM_ILC) | $(ARM_RSP)
+$(ARM_BUILD)/zero-aarch64.o $(ARM_BUILD)/zero-armhf.o &: $(wildcard tests/arm/zero/*.cs) $(ARM_ILC)
 	$(ARM_ILC) zero $(ARM_BUILD)
 
 # $(1): aarch64 or armhf
@@ -90,7 +92,7 @@ $(ARM_BUILD)/aarch64-pac/stepped: $(wildcard tests/arm/*.c tests/arm/shadow/*.[c
 
 .PHONY: test-arm-each-armhf test-arm-shadow-aarch64 test-arm-shadow-pac test-arm-exact bench-arm arm-exact-aarch64 arm-exact-armhf arm-baseline-aarch64
 ifeq ($(ARM_DOTNET),)
-test-arm-exact test-arm-exact-aarch64 test-arm-exact-armhf test-arm-each-armhf test-arm-shadow-aarch64 test-arm-shadow-pac test-arm-app test-arm-package bench-arm:
+test-arm-exact test-arm-exact-aarch64 test-arm-exact-armhf test-arm-each-armhf test-arm-shadow-aarch64 test-arm-shadow-pac test-arm-package bench-arm:
 	@echo "SKIPPED: there is no .NET SDK on PATH"
 else
 arm-exact-aarch64 arm-exact-armhf: arm-exact-%: $(ARM_BUILD)/%/program
@@ -125,11 +127,6 @@ test-arm-exact-aarch64 test-arm-exact-armhf: test-arm-exact-%: arm-exact-%
 
 bench-arm: $(ARM_BUILD)/aarch64/program $(ARM_BUILD)/armhf/program
 	@for arch in aarch64 armhf; do tests/arm/truth.py $$arch $(ARM_BUILD)/$$arch/program $(ARM_BUILD)/$$arch/program.map --top 0; done
-
-$(ARM_BUILD)/app/app-aarch64.o: $(ARM_RSP) $(ARM_ILC)
-	$(ARM_ILC) app $(ARM_RSP) $(@D)
-test-arm-app: $(ARM_BUILD)/app/app-aarch64.o $(NA_BUILD)/native/linux-arm64/libedgeprof.a
-	@tests/arm/app.sh $^ $$($(ARM_ILC) sdk) $(ARM_BUILD)/app/out
 
 # The objects of $(ARM_BUILD)/$(1)/program, without the archive.
 arm_objects = $(addprefix $(ARM_BUILD)/$(1)/,$(addsuffix .o,program ask native variety walk_core walk_fp $(ARM_VARIETY_$(1)) $(ARM_ASM_$(1)))) \

@@ -2,12 +2,8 @@
  * What the unwinder says of the stack at the instruction where the program stands: guest_answer() makes of the saved
  * registers what a signal handler would be handed, and leaves the walker's answer where truth.py reads it.
  */
+#include "../program.h"
 #include "guest.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <string.h>
-#include <ucontext.h>
 
 #include "port/linux/linux.h"
 

@@ -1,10 +1,7 @@
 #!/bin/sh
-# The real ILC compiler, run by hand for ARM. It comes with the x64 package that a NativeAOT publish restores, and
-# compiles for arm64 and arm as well; only the runtime's own libraries for ARM are missing there.
+# The real ILC compiler, run by hand for ARM. The package for x64 compiles for arm64 and arm as well.
 #
 #   ilc.sh zero OUT            tests/arm/zero/*.cs -> OUT/zero-aarch64.o, OUT/zero-armhf.o
-#   ilc.sh app ILC.RSP OUT     what a publish for linux-x64 compiled, once more -> OUT/app-aarch64.o
-#   ilc.sh sdk                 the folder of the package
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -14,11 +11,16 @@ die() {
 }
 
 packages=${NUGET_PACKAGES:-$HOME/.nuget/packages}
-package=$(ls -d "$packages"/runtime.linux-x64.microsoft.dotnet.ilcompiler/9.* 2>/dev/null | sort -V | tail -n 1)
-[ -n "$package" ] || die "no runtime.linux-x64.Microsoft.DotNet.ILCompiler 9.x in $packages: 'make sample' restores it"
-ilc=$package/tools/ilc
+# found MAJOR: the newest package of that version
+found() {
+    ls -d "$packages"/runtime.linux-x64.microsoft.dotnet.ilcompiler/"$1".* 2>/dev/null | sort -V | tail -n 1
+}
 
+# The compiler of .NET 9 needs the fewest types of a core library; zero/ has them.
 zero() {
+    [ -n "$(found 9)" ] || dotnet restore -v quiet -r linux-x64 -p:ForDotNet=9 "-p:EdgeProfBuild=$(realpath -m "$1")/restored/" \
+        "$here/../dotnet/aot10/Compiled" >&2
+    ilc=$(found 9)/tools/ilc
     sdk=$(dotnet --list-sdks | tail -n 1 | sed 's,^\([^ ]*\) \[\(.*\)\]$,\2/\1,')
     [ -f "$sdk/Roslyn/bincore/csc.dll" ] || die "the .NET SDK in $sdk has no C# compiler"
     mkdir -p "$1"
@@ -30,16 +32,7 @@ zero() {
     done
 }
 
-app() {
-    [ -f "$1" ] || die "no $1: 'make sample' writes it"
-    mkdir -p "$2"
-    grep -vE '^(-o:|--targetarch|--targetos|--exportsfile|-g$)' "$1" >"$2/arm64.rsp"
-    "$ilc" "@$2/arm64.rsp" -o "$2/app-aarch64.o" --targetos:linux --targetarch:arm64
-}
-
 case ${1:-}:$# in
 zero:2) zero "$2" ;;
-app:3) app "$2" "$3" ;;
-sdk:1) echo "$package" ;;
-*) die "usage: ilc.sh zero OUT | app ILC.RSP OUT | sdk" ;;
+*) die "usage: ilc.sh zero OUT" ;;
 esac

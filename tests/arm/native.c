@@ -1,13 +1,7 @@
 /* What compiled C# needs from below: the zero runtime's memory, its handler of hardware faults, and C functions to call
  * into. */
+#include "../program.h"
 #include "guest.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <ucontext.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 

@@ -2,14 +2,11 @@
  * Pieces of work in C: each shapes the stack in another way. They are single-stepped on every architecture, and
  * compiled more than once on ARM (guest.h); VARIETY names the table.
  */
+#include "../program.h"
 #include "guest.h"
 
 #include <alloca.h>
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
 

@@ -1,18 +1,20 @@
 #!/usr/bin/python3
 """Async parents (EDGEPROF_AWAITED=1) of a real program: captures against what waits in truth, and the stacks of a profile.
 
-usage: async.py EDGEPROF PROGRAM WORK CAPTURES [LEAST RUNNER...]
+usage: async.py [--runtime-async] EDGEPROF PROGRAM WORK CAPTURES [LEAST RUNNER...]
 
 The program (tests/dotnet/Async) makes CAPTURES captures by signals, and others as the hooks of allocations and waits do, in
 methods whose parents it knows, while another thread collects and moves objects. None may be wrong; a parent that had not begun
 to wait is missing. LEAST is the share of captures
-of each scene that must be right, by default 0.5; RUNNER starts the program, such as QEMU, where threads are slow to wait. Prints
+of each scene that must be right, by default 0.5; --runtime-async: the program's methods were compiled so; RUNNER starts the program, such as QEMU, where threads are slow to wait. Prints
 `figure NAME VALUE UNIT` lines."""
 import os
 import re
 import subprocess
 import sys
 
+machine = "" if "--runtime-async" in sys.argv else "(async)"  # of names
+sys.argv = [argument for argument in sys.argv if argument != "--runtime-async"]
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 captures = sys.argv[4:6]
 runner = sys.argv[6:]
@@ -21,8 +23,8 @@ wrong = []
 # tests/dotnet/Async/Profiles.cs
 HANDS = 40 * 2
 EVENTS = HANDS * 5
-PARENTS = ["Async.Profiles.Boss(async)", "Async.Profiles.Helper(async)", "[awaited by]"]
-HAND, ALONE = "Async.Profiles.Hand(async)", "Async.Profiles.Alone(async)"
+PARENTS = ["Async.Profiles.Boss" + machine, "Async.Profiles.Helper" + machine, "[awaited by]"]
+HAND, ALONE = "Async.Profiles.Hand" + machine, "Async.Profiles.Alone(async)"
 
 
 def run(*arguments, **settings):

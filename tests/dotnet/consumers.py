@@ -39,6 +39,7 @@ KINDS = {
                      {**INVARIANT, "ServerGarbageCollection": "true"}, "server True, comma False"),
     "globalization": Kind("console", "C#", "Program.cs", "Program.cs",
                           {"InvariantGlobalization": "false"}, "server False, comma True"),
+    "noreflection": Kind("console", "C#", "Program.cs", "Program.cs", {**INVARIANT, "IlcDisableReflection": "true"}, PLAIN),
     "library": Kind("classlib", "C#", "Library.cs", "Class1.cs",
                     {**INVARIANT, "NativeLib": "Shared", "AllowUnsafeBlocks": "true"}, "server False, comma False"),
 }
@@ -99,6 +100,13 @@ def start(kind, out, folder):
     return [folder / "host", out / "demo.so"]
 
 
+def two_libraries(out, folder):
+    """Two libraries with the package in one process, in which collections are a kind: both load, and the program lives."""
+    shutil.copy(out / "demo.so", out / "other.so")
+    for kinds in ("gc", "cpu,wait,lock,alloc,exception,gc"):
+        run(folder / "host", out / "demo.so", out / "other.so", where=folder, EDGEPROF_ENDPOINT=f"file://{folder}/two", EDGEPROF_KINDS=kinds)
+
+
 def hottest(edgeprof, out, profile):
     """Self time by function, the largest first, as shares."""
     total = {}
@@ -127,6 +135,8 @@ def check(name, packages, version, edgeprof, work):
     # Three quarters of the work are Hottest's, the rest is Lesser's.
     if not shares or "Hottest" not in shares[0][1] or not 60 < shares[0][0] < 90 or "Lesser" not in shares[1][1]:
         raise Fault("the hottest functions are " + top)
+    if kind.template == "classlib":
+        two_libraries(out, folder)
     print(f"ok   {name}: {top}", flush=True)
     shutil.rmtree(folder)
 

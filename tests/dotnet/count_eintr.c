@@ -2,21 +2,11 @@
  * Counts what a program sees of signals: calls of libc that return EINTR. Preloaded; at exit appends one line a call,
  * `eintr NAME COUNT of CALLS`, to the file that COUNT_EINTR names.
  */
-#include <dlfcn.h>
-#include <errno.h>
-#include <poll.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "../program.h"
+
 #include <sys/epoll.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 static struct count {
     const char *name;

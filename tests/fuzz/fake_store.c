@@ -174,12 +174,12 @@ int et_store_skipped(struct et_store *store, int64_t origin)
 
 void et_stacks_add(struct et_stacks *stacks, const struct et_stack *stack)
 {
-    et_buf_add(&stacks->contexts, stack, sizeof *stack);
+    et_buf_add(&stacks->label_sets, stack, sizeof *stack);
 }
 
 void et_stacks_free(struct et_stacks *stacks)
 {
-    et_buf_free(&stacks->contexts);
+    et_buf_free(&stacks->label_sets);
 }
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored)
@@ -188,14 +188,14 @@ int et_store_profile(struct et_store *store, const struct et_stored *stored)
     REQUIRE(stored->origin > 0 && stored->origin <= store->origins);
     REQUIRE(stored->end_ns >= stored->start_ns && stored->quantum > 0);
     struct fake_profile *sum = &store->profiles[store->profile_count++];
-    *sum = (struct fake_profile){.stacks = stored->stacks.contexts.size / sizeof(struct et_stack)};
+    *sum = (struct fake_profile){.stacks = stored->stacks.label_sets.size / sizeof(struct et_stack)};
     snprintf(sum->kind, sizeof sum->kind, "%s", stored->kind);
     for (size_t i = 0; i < sum->stacks; i++) {
         struct et_stack stack;
-        memcpy(&stack, stored->stacks.contexts.data + i * sizeof stack, sizeof stack);
+        memcpy(&stack, stored->stacks.label_sets.data + i * sizeof stack, sizeof stack);
         REQUIRE(stack.node >= 0 && stack.node <= store->nodes);
         sum->at_root += stack.node == 0;
-        REQUIRE(stack.context.labels >= 0 && stack.context.labels <= store->labels);
+        REQUIRE(stack.label_set.labels >= 0 && stack.label_set.labels <= store->labels);
         REQUIRE(!__builtin_add_overflow(sum->value, stack.value * stored->quantum, &sum->value));
         REQUIRE(!__builtin_add_overflow(sum->count, stack.count, &sum->count));
         REQUIRE(sum->value <= INT64_MAX && sum->count <= INT64_MAX);

@@ -24,8 +24,8 @@ FUZZ_LDLIBS    = $(ET_LDLIBS) -ldl -lresolv
 
 # Each links the sources once, as the unit tests have them with ASan: on the simulated port; with the host tool and the
 # Linux port; with the host tool and a fake store; with mbedtls; with functions of a disk and a stream in the target.
-FUZZ_NAMES_sim   := request sample
-FUZZ_NAMES_tool  := response json folded multipart selector config demangle blocks messages elf crash incident record answer
+FUZZ_NAMES_sim   := request sample outlive
+FUZZ_NAMES_tool  := response json folded foreign multipart selector config demangle blocks messages elf crash incident record answer
 FUZZ_NAMES_store := compact pprof otlp
 FUZZ_NAMES_tls   := authority
 FUZZ_NAMES_bare  := log url
@@ -78,6 +78,7 @@ FUZZ_HTTP     := tests/transport/script.c $(TRANSPORT_HTTP)
 FUZZ_STORE    := tests/fuzz/fake_store.c
 FUZZ_SRC_request   := $(wildcard $(addprefix core/features/,endpoint/*.c pull/*.c control/*.c token/*.c))
 FUZZ_SRC_sample    := $(wildcard core/collect/*.c) core/sample/ring.c
+FUZZ_SRC_outlive   := core/features/outlive/adopt.c core/collect/add.c core/sample/ring.c
 FUZZ_SRC_log       := core/features/spool/spool_log.c
 FUZZ_SRC_response  := $(FUZZ_HTTP)
 FUZZ_SRC_url       := $(FUZZ_HTTP)
@@ -86,6 +87,7 @@ FUZZ_SRC_pprof     := tools/serve/ingest/ingest_pprof.c $(wildcard tools/formats
 FUZZ_SRC_otlp      := tools/serve/ingest/ingest_otlp.c $(wildcard tools/formats/otlp_*.c) tools/formats/protojson.c $(FUZZ_STORE)
 FUZZ_SRC_json      := tools/lib/json_read.c
 FUZZ_SRC_folded    := tools/formats/folded.c tools/profile/profile.c
+FUZZ_SRC_foreign   := $(wildcard $(addprefix tools/formats/,foreign*.c perf_script.c speedscope_read.c gperftools.c)) tools/lib/json_read.c
 FUZZ_SRC_multipart := tools/formats/multipart.c
 FUZZ_SRC_selector  := tools/lib/selector.c
 FUZZ_SRC_config    := tools/lib/config.c
@@ -93,7 +95,7 @@ FUZZ_SRC_demangle  := $(wildcard tools/symbols/demangle*.c)
 FUZZ_SRC_blocks    := tools/store/store_pack.c
 FUZZ_SRC_messages  := tools/serve/ingest/push_request.c tools/formats/protojson.c
 FUZZ_SRC_elf       := $(wildcard tools/symbols/symfile*.c)
-FUZZ_SRC_authority := transport/tls/authority.c
+FUZZ_SRC_authority := transport/tls/authority.c transport/tls/chain.c
 FUZZ_SRC_crash     := tools/formats/crash.c $(wildcard tools/formats/compact*.c)
 FUZZ_SRC_incident  := $(wildcard $(addprefix tools/formats/,incident*.c firefox*.c whole_message.c compact*.c))
 FUZZ_SRC_answer    := tools/symbols/answer.c
@@ -101,6 +103,7 @@ FUZZ_SRC_record    := core/features/crash/read.c core/features/crash/message.c
 FUZZ_MOST          := 512
 # Longer inputs than FUZZ_MOST, such as those with tables.
 FUZZ_MOST_elf := 8192
+FUZZ_MOST_foreign := 1024
 FUZZ_MOST_authority := 4096
 FUZZ_MOST_crash := 1536
 FUZZ_MOST_incident := 1536
@@ -141,8 +144,8 @@ FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
 FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c core/unwind/modules.c
-FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/path_x86_64.c core/unwind/code_x86_64.c core/unwind/cfi.c
-FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/path_aarch64.c core/unwind/cfi.c
+FUZZ_SRC_x86_64    := $(FUZZ_COMMON) tests/fuzz/arch_x86_64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_x86_64.c core/unwind/path_x86_64.c core/unwind/code_x86_64.c core/unwind/search_x86_64.c core/unwind/cfi.c
+FUZZ_SRC_aarch64   := $(FUZZ_COMMON) tests/fuzz/arch_aarch64.c tests/fuzz/pieces_cfi.c core/unwind/unwind_aarch64.c core/unwind/path_aarch64.c core/unwind/search_aarch64.c core/unwind/cfi.c
 FUZZ_SRC_arm       := $(FUZZ_COMMON) tests/fuzz/arch_arm.c core/unwind/unwind_arm.c core/unwind/code_arm.c core/unwind/path_arm.c core/unwind/exidx.c
 
 fuzz: $(FUZZ_ARCHS:%=fuzz-%)

@@ -5,7 +5,6 @@
  * Checked: what is taken has 1 to ET_LINES_MOST lines of clean text within its length, and functions that begin at or
  * below the address; written and read again it is the same; memory is bounded and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/symbols/answer.h"
 
@@ -52,8 +51,7 @@ static void check(const struct et_resolved *read, uint64_t address)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t addresses[] = {0, 0x1000, UINT64_MAX};
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         struct et_resolved read = {0};
         if (et_answer_read(data, size, addresses[i], &read)) {
@@ -61,8 +59,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         et_resolved_free(&read);
     }
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_FACTOR * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_FACTOR * size);
 }

@@ -4,7 +4,6 @@
  * Checked: what is read has no more stacks than bytes and, packed and read again in both ways, is the same; memory is
  * bounded by the input's size and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/store/store_pack.h"
 
@@ -32,7 +31,7 @@ static void again(const struct et_unpacked *was, int columns)
         et_varint_put(&stacks.column[0], (uint64_t)step << 1 ^ (uint64_t)(step >> 63));
         append_number(&stacks.column[1], columns & ET_COLUMN_VALUE, was->stacks[i].value);
         append_number(&stacks.column[2], columns & ET_COLUMN_COUNT, was->stacks[i].count);
-        append_number(&stacks.column[3], columns & ET_COLUMN_CONTEXT, was->stacks[i].context);
+        append_number(&stacks.column[3], columns & ET_COLUMN_LABEL_SET, was->stacks[i].label_set);
     }
     for (int deflate = 0; deflate < 2; deflate++) {
         struct et_buf bytes = {0};
@@ -41,7 +40,7 @@ static void again(const struct et_unpacked *was, int columns)
         REQUIRE(et_unpack(&now, packing, columns, bytes.data, bytes.size) == 0 && now.count == was->count);
         for (size_t i = 0; i < now.count; i++) {
             REQUIRE(now.stacks[i].node == was->stacks[i].node && now.stacks[i].value == was->stacks[i].value);
-            REQUIRE(now.stacks[i].count == was->stacks[i].count && now.stacks[i].context == was->stacks[i].context);
+            REQUIRE(now.stacks[i].count == was->stacks[i].count && now.stacks[i].label_set == was->stacks[i].label_set);
         }
         et_unpacked_free(&now);
         et_buf_free(&bytes);
@@ -49,13 +48,13 @@ static void again(const struct et_unpacked *was, int columns)
     et_stacks_free(&stacks);
 }
 
-static void contexts(const uint8_t *at, size_t size)
+static void label_sets(const uint8_t *at, size_t size)
 {
     const uint8_t *end = at + size;
     uint64_t labels, ids[3];
     size_t count = 0;
-    while (at < end && et_context_next(&at, end, &labels, ids)) {
-        char *text = et_context_text("a=b\n", ids);
+    while (at < end && et_label_set_next(&at, end, &labels, ids)) {
+        char *text = et_label_set_text("a=b\n", ids);
         REQUIRE(strncmp(text, "a=b\n", 4) == 0);
         free(text);
         count++;
@@ -71,17 +70,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     int columns = data[0] >> 2 & 7;
     enum et_packing packing = (enum et_packing)((data[0] & 3) % 3);
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     if (et_unpack(&unpacked, packing, columns, data + 1, size - 1) == 0) {
         REQUIRE(unpacked.count <= (packing == ET_PACK_DEFLATED ? unpacked.bytes.size : size));
         again(&unpacked, columns);
     }
-    contexts(data + 1, size - 1);
+    label_sets(data + 1, size - 1);
     size_t work = size + unpacked.bytes.size;
     et_unpacked_free(&unpacked);
-    fuzz_spent(began, work);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, work, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

@@ -5,7 +5,6 @@
  * of the documented characters and values of one line; what a typed reader takes is in range; memory is bounded
  * by the input's size and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/lib/config.h"
 
@@ -57,8 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct et_config config = {0};
     struct et_buf said = {0};
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     et_error_to(&said);
     if (et_config_parse("file", (const char *)data, size, &config)) {
         sound(&config);
@@ -68,8 +66,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     et_error_to(NULL);
     et_buf_free(&said);
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

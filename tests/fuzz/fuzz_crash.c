@@ -7,7 +7,6 @@
  * group's crashes have its service and reason and are in order of time, as are the groups; the memory of a crash is
  * bounded by its messages' size and its frames, and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/formats/crash.h"
 #include "tools/lib/json_read.h"
@@ -157,8 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_object_seed(1); /* jansson reads /dev/urandom otherwise, at the first object */
         seeded = true;
     }
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     read_all(data, size, &first, &second);
     const size_t frames = frames_of(&first);
     et_crashes_group(&first);
@@ -171,8 +169,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     et_crashes_free(&second);
     et_buf_free(&answer);
     et_buf_free(&other);
-    fuzz_spent(began, size + frames);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size + MEMORY_PER_FRAME * frames);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size + frames, MEMORY_FIXED + MEMORY_PER_BYTE * size + MEMORY_PER_FRAME * frames);
 }

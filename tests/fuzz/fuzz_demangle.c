@@ -4,7 +4,6 @@
  * Checked: there is a name for every symbol, of a length that is bounded by the symbol's; an iterator's name is cut
  * within the symbol; memory is bounded and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/symbols/demangle.h"
 
@@ -27,8 +26,7 @@ static void demangle(const char *symbol, enum et_code code)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct et_buf type = {0};
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     char *symbol = strndup((const char *)data, size);
     REQUIRE(symbol && et_demangle_state_machine(symbol) <= strlen(symbol));
     for (int code = ET_CODE_NATIVE; code <= ET_CODE_ITERATOR; code++) {
@@ -37,8 +35,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     et_demangle_type(symbol, "/opt/App", &type);
     et_buf_free(&type);
     free(symbol);
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FACTOR * (NAME_FIXED + NAME_PER_BYTE * size));
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FACTOR * (NAME_FIXED + NAME_PER_BYTE * size));
 }

@@ -3,8 +3,9 @@
  *
  * Checked: a file that is refused has a reason; a build id is text of an even number of hexadecimal digits; a debug
  * link's name is without folders; a function begins at or below its address; lines of an address are bounded in number
- * and innermost first, with the last call's rule of names; CPU time is bounded. libelf is not instrumented, so memory
- * is bounded only by what is given back.
+ * and innermost first, with the last call's rule of names; CPU time is bounded. Sections are unpacked (zlib, zstd, xz
+ * in .gnu_debugdata), and the file is given as each companion that it lacks: what refers to itself ends. libelf is not
+ * instrumented, so memory is bounded only by what is given back.
  */
 #include "memory.h"
 #include "spend.h"
@@ -17,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { LINES_MOST = 4096 };
+enum { LINES_MOST = 4096, COMPANIONS_MOST = 8 };
 
 static void line(void *context, const char *function, const char *source, uint32_t number)
 {
@@ -37,6 +38,20 @@ static void ask(struct et_symfile *file, uint64_t address)
     REQUIRE(et_symfile_lines(file, address, line, &calls) == calls && calls <= LINES_MOST);
 }
 
+/* The file is its own companion: a common file that names itself, a package in which each unit is its own other half.
+ */
+static void supply(struct et_symfile *file, int fd, uint64_t address)
+{
+    struct et_companion lacked;
+    off_t size = lseek(fd, 0, SEEK_END);
+    for (int i = 0; i < COMPANIONS_MOST && et_symfile_lacks(file, address, &lacked); i++) {
+        REQUIRE(lacked.kind != ET_COMPANION_NONE && memchr(lacked.name, 0, sizeof lacked.name));
+        char *room = et_symfile_room(file, (uint64_t)size);
+        REQUIRE(!room || pread(fd, room, (size_t)size, 0) == (ssize_t)size);
+        (void)(room && et_symfile_supply(file, &lacked, room, (uint64_t)size));
+    }
+}
+
 static void read_file(int fd, bool map)
 {
     struct et_symfile_facts facts;
@@ -50,6 +65,8 @@ static void read_file(int fd, bool map)
     if (file) {
         static const uint64_t addresses[] = {0, 0x10, 0x1000, 0x1004, 0x1010, 0x1024, 0x401000, UINT64_MAX};
         for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+            ask(file, addresses[i]);
+            supply(file, fd, addresses[i]);
             ask(file, addresses[i]);
         }
         (void)et_symfile_has(file, "ma", 2, "in");

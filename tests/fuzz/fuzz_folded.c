@@ -6,7 +6,6 @@
  * stacks than lines, and sums that are those of its entries; memory is bounded by the input's size and given back; CPU
  * time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/formats/folded.h"
 
@@ -58,12 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!units_end) {
         return 0;
     }
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     parse((const char *)data + 1, (const char *)name_end + 1, data[0], (const char *)units_end + 1,
           size - (size_t)(units_end + 1 - data));
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

@@ -8,7 +8,6 @@
  * and categories exist, and the weights are no more than its time; the memory is bounded by the size of the messages,
  * threads and stacks, and given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/formats/incident.h"
 #include "tools/lib/json_read.h"
@@ -163,8 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_object_seed(1); /* jansson reads /dev/urandom otherwise, at the first object */
         seeded = true;
     }
-    fuzz_memory_begin();
-    const long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     read_all(data, size, &incident);
     if (incident.head) {
         const size_t calls = sound_json(&incident);
@@ -172,8 +170,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         cells = (incident.thread_count + 1) * (calls + incident.count + 1);
     }
     et_incident_free(&incident);
-    fuzz_spent(began, size + cells);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size + MEMORY_PER_CELL * cells);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size + cells, MEMORY_FIXED + MEMORY_PER_BYTE * size + MEMORY_PER_CELL * cells);
 }

@@ -5,7 +5,6 @@
  * equal; base64 that is decoded is the same after encoding and decoding; memory is bounded by the input's size and
  * given back; CPU time is bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/lib/json_read.h"
 
@@ -76,12 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_object_seed(1); /* jansson reads /dev/urandom otherwise, at the first object */
         seeded = true;
     }
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     json((const char *)data, size);
     base64((const char *)data, size);
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

@@ -21,20 +21,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- a disk ---- */
 
-int ep_port_store_open(const char *dir)
+int ep_port_spool_open(const char *dir)
 {
     (void)dir;
     return 0;
 }
 
-void ep_port_store_close(void) {}
+void ep_port_spool_close(void) {}
 
-int64_t ep_port_store_size(unsigned file)
+int64_t ep_port_spool_size(unsigned file)
 {
     return sizes[file];
 }
 
-int64_t ep_port_store_read(unsigned file, uint64_t at, void *to, size_t size)
+int64_t ep_port_spool_read(unsigned file, uint64_t at, void *to, size_t size)
 {
     uint64_t left = at < (uint64_t)sizes[file] ? (uint64_t)sizes[file] - at : 0;
 
@@ -45,7 +45,7 @@ int64_t ep_port_store_read(unsigned file, uint64_t at, void *to, size_t size)
     return (int64_t)size;
 }
 
-int ep_port_store_write(unsigned file, uint64_t at, const void *from, size_t size)
+int ep_port_spool_write(unsigned file, uint64_t at, const void *from, size_t size)
 {
     if (file >= FILES || at % EP_SPOOL_BLOCK || size % EP_SPOOL_BLOCK || at + size > LARGEST)
         abort();
@@ -55,13 +55,13 @@ int ep_port_store_write(unsigned file, uint64_t at, const void *from, size_t siz
     return 0;
 }
 
-int ep_port_store_sync(unsigned file)
+int ep_port_spool_sync(unsigned file)
 {
     (void)file;
     return 0;
 }
 
-int ep_port_store_cut(unsigned file, uint64_t size)
+int ep_port_spool_cut(unsigned file, uint64_t size)
 {
     if (sizes[file] > (int64_t)size)
         sizes[file] = (int64_t)size;

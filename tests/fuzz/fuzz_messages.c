@@ -6,7 +6,6 @@
  * lines in order, without names of its own kind; memory is bounded by the input's size and given back; CPU time is
  * bounded.
  */
-#include "memory.h"
 #include "spend.h"
 #include "querier.pb-c.h"
 #include "tools/formats/protojson.h"
@@ -109,12 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     query(requests[(data[0] >> 1) % (sizeof requests / sizeof *requests)], data[0] & 1, data + 1, size - 1);
     push(data[0] & 1, data + 1, size - 1);
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

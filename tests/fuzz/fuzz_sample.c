@@ -37,7 +37,7 @@ static bool put(struct ep *ep, struct input *input)
     const unsigned count = (unsigned)take(input, 1) % 200;
     struct ep_record record = {.kind = 2 + kind % 3, .quality = kind >> 4 & 3, .end = end, .count = count};
     bool wake = false;
-    int at = ep_ring_reserve(&ep->ring, count, &wake);
+    int at = ep_ring_reserve(&ep->ring, count, 0, &wake);
 
     if (at < 0)
         return true;

@@ -5,7 +5,6 @@
  * and its opposite never agree, whatever the value; memory is bounded by the input's size and given back; CPU time is
  * bounded, also of regular expressions.
  */
-#include "memory.h"
 #include "spend.h"
 #include "tools/lib/selector.h"
 
@@ -63,15 +62,11 @@ static void parse(const char *text, bool strict)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    fuzz_memory_begin();
-    long long began = fuzz_cpu_ns();
+    const long long began = fuzz_begin();
     char *text = strndup((const char *)data, size);
     REQUIRE(text);
     parse(text, false);
     parse(text, true);
     free(text);
-    fuzz_spent(began, size);
-    REQUIRE(fuzz_memory_asked() <= MEMORY_FIXED + MEMORY_PER_BYTE * size);
-    REQUIRE(fuzz_memory_held() == 0);
-    return 0;
+    return fuzz_end(began, size, MEMORY_FIXED + MEMORY_PER_BYTE * size);
 }

@@ -12,8 +12,9 @@
  *   depth    a walk ends, with 1 to EP_MAX_DEPTH frames and one rule a frame, the first frame is the pc
  *   end      the stack is cut if and only if it says what stands in for its root
  *   growth   up to a gap or dropped frames, each frame follows from the one before by its rule, with sp strictly
- * greater (but out of an interrupted frame), read in bounds: model() walks by the contract in walk.h alone, as far as
- * that goes same     the same input walks the same way again, from the rules in the cache as from the tables
+ *            greater (but out of an interrupted frame), read in bounds: model() walks by the contract in walk.h
+ *            alone, as far as that goes
+ *   same     the same input walks the same way again, from the rules in the cache as from the tables
  */
 #include <errno.h>
 #include <stdio.h>
@@ -247,8 +248,17 @@ static uintptr_t stripped(uintptr_t word)
 static bool model_interrupted(struct model *m, struct ep_rule rule)
 {
     uintptr_t cfa = (rule.fp_slot ? m->frame.fp : m->frame.sp) + (uintptr_t)rule.cfa * WORD;
-    bool found =
-        rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&m->frame, m->end) : ep_fault_frame(&m->frame, cfa, m->end);
+    bool found = m->exact;
+
+    if (rule.kind == EP_RULE_SIGNAL) {
+        found = ep_signal_frame(&m->frame, m->end);
+    } else if (rule.base_slot) {
+        m->frame.pc = ep_lr_of(m->frame.argument);
+        m->frame.sp = cfa;
+        m->frame.lr = m->frame.lr == m->frame.pc ? 0 : m->frame.lr;
+    } else {
+        found = ep_fault_frame(&m->frame, cfa, m->end);
+    }
 
     m->exact = true;
     m->end = found ? bounds(m->registers, m->frame.sp) : 0;
@@ -260,8 +270,12 @@ static bool model_cfa(const struct model *m, struct ep_rule rule, uintptr_t *cfa
     uintptr_t offset = (uintptr_t)((intptr_t)rule.cfa * (intptr_t)WORD);
 
     switch (rule.kind) {
-    case EP_RULE_SP:
     case EP_RULE_LINK:
+        *cfa = offset + (rule.ra_extra == EP_LINK_FP     ? m->frame.fp
+                         : rule.ra_extra == EP_LINK_BASE ? m->frame.base
+                                                         : m->frame.sp);
+        return true;
+    case EP_RULE_SP:
     case EP_RULE_APART:
     case EP_RULE_RECORD:
         *cfa = m->frame.sp + offset;
@@ -295,6 +309,7 @@ static bool model_saved(const struct model *m, unsigned slot, uintptr_t cfa, uin
 static bool model_registers(const struct model *m, struct ep_rule rule, uintptr_t cfa, struct ep_frame *caller)
 {
     uintptr_t record = rule.kind == EP_RULE_CHAIN ? m->frame.fp : m->frame.sp + rule.fp_slot * WORD;
+    const bool near_sp = rule.kind == EP_RULE_APART && rule.ra_extra;
     unsigned ra_slot = rule.kind == EP_RULE_APART ? rule.base_slot : 1u + rule.ra_extra;
 
     if (rule.kind == EP_RULE_CHAIN || rule.kind == EP_RULE_RECORD)
@@ -303,6 +318,9 @@ static bool model_registers(const struct model *m, struct ep_rule rule, uintptr_
         return false;
     if (rule.kind == EP_RULE_LINK)
         caller->pc = m->frame.lr;
+    else if (near_sp)
+        return word_at(m, m->frame.sp + (rule.base_slot - 1u) * WORD, &caller->pc) &&
+               (!rule.fp_slot || word_at(m, m->frame.sp + (rule.fp_slot - 1u) * WORD, &caller->fp));
     else if (!word_at(m, cfa - ra_slot * WORD, &caller->pc))
         return false;
     bool apart = rule.kind == EP_RULE_APART;
@@ -358,7 +376,8 @@ static unsigned model(struct model *m, uintptr_t *pcs)
     const struct ep_registers *c = m->registers;
     unsigned depth = 0;
 
-    m->frame = (struct ep_frame){.pc = c->pc, .sp = c->sp, .fp = c->fp, .lr = c->lr, .base = c->base};
+    m->frame =
+        (struct ep_frame){.pc = c->pc, .sp = c->sp, .fp = c->fp, .lr = c->lr, .base = c->base, .argument = c->argument};
     m->end = bounds(c, c->sp);
     m->exact = true;
     m->sp_lost = false;
@@ -366,7 +385,7 @@ static unsigned model(struct model *m, uintptr_t *pcs)
     while (depth < EP_MAX_DEPTH) {
         uintptr_t pc = m->exact ? m->frame.pc : m->frame.pc - 1;
         struct ep_rule rule = model_rule(m, pc);
-        pcs[depth++] = m->exact ? stripped(pc) : pc;
+        pcs[depth++] = m->exact || rule.kind == EP_RULE_SIGNAL ? stripped(m->frame.pc) : pc;
         bool interrupted = rule.kind == EP_RULE_SIGNAL || rule.kind == EP_RULE_FAULT;
         if (m->end == 0 || !(interrupted ? model_interrupted(m, rule) : model_step(m, rule)))
             break;

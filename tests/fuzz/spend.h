@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "memory.h"
+
 /* Ends the program, and says where, unless the condition holds. */
 #define REQUIRE(condition)                                                                                             \
     do {                                                                                                               \
@@ -51,6 +53,23 @@ static inline void fuzz_spent(long long since_ns, size_t size)
     if (spent > SHORT_NS)
         REQUIRE(spent / fuzz_reference_ns() <=
                 (FUZZ_STEPS_FIXED + FUZZ_STEPS_PER_BYTE * (long long)size) / FUZZ_STEPS_REFERENCE);
+}
+
+/* Begins a run, which fuzz_end() checks. Returns the time. */
+static inline long long fuzz_begin(void)
+{
+    fuzz_memory_begin();
+    return fuzz_cpu_ns();
+}
+
+/* Ends the program when a run of `size` bytes has computed too much, asked for more than `most` bytes of memory or kept
+ * some. Returns 0. */
+static inline int fuzz_end(long long began, size_t size, size_t most)
+{
+    fuzz_spent(began, size);
+    REQUIRE(fuzz_memory_asked() <= most);
+    REQUIRE(fuzz_memory_held() == 0);
+    return 0;
 }
 
 #endif

@@ -1,5 +1,7 @@
 """Tokens, TLS, client certificates, host names, rates and connection limits let in exactly whom they should."""
 import base64
+import concurrent.futures
+import gzip
 import http.client
 import json
 import os
@@ -189,6 +191,23 @@ def test_reload_is_audited(folder, start_server):
     write(folder, "tokens", "short")
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: f"audit: token file {path}: wrong, the old tokens stay" in server.stderr())
+
+
+def test_tenants(folder, start_server):
+    """A server has one tenant: no other's profiles are stored or shown."""
+    config = write(folder, "tenant.conf", "[serve]\ntenant = site-a\n")
+    for arguments, own in (((), "anonymous"), (("--tenant", "site-a"), "site-a"), (("--config", config), "site-a")):
+        server, segment = start_server(*arguments), 0
+        for tenant, status in ((None, 200), ("", 200), (own, 200), ("site-b", 403), (own + "|site-b", 403), ("x" * 300, 403)):
+            headers = {} if tenant is None else {"X-Scope-OrgID": tenant}
+            segment += 1
+            for path, body in (("/api/services", None), ("/edgeprof/v1/push", push(segment))):
+                assert asked(server, path, body=body, **headers) == status, f"{arguments}: {tenant} {path}"
+            assert asked(server, "/healthz", **headers) == 200, "says nothing of a tenant"
+        text = server.request("GET", "/api/services", None, {"X-Scope-OrgID": "site-b"})[1].decode()
+        assert "--tenant" in text and "\n" not in text.strip()
+        assert sum("X-Scope-OrgID" in line for line in server.stderr().splitlines()) == 1, "one line a minute"
+        assert server.stop() == 0
 
 
 def test_hosts(folder, start_server):
@@ -433,3 +452,29 @@ def test_connections(folder, start_server, key):
     for one in idle:
         one.close()
     assert f"see {key}" in server.stderr() and server.stderr().count("refused:") == 1, "it is said"
+
+
+def test_the_symbol_store_has_a_limit(folder, start_server, sample):
+    """Small uploads that grow to large files, one after another and at once: the folder stays within its limit."""
+    elf = open(sample, "rb").read()
+    ident = bytes.fromhex(re.search("Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", sample], capture_output=True, text=True, check=True).stdout)[1])
+    files = {f"{i:02x}" * 20: gzip.compress(elf.replace(ident, bytes([i]) * 20) + bytes(4 << 20), 1) for i in range(1, 25)}
+    size, limit = len(elf) + (4 << 20), 20 << 20
+    server = start_server("--symbols-store", os.path.join(folder, "store"), config=f"[limits]\nsymbols-store = {limit}\n")
+
+    def upload(ident):
+        return server.request("POST", f"/api/symbols/{ident}", files[ident], {"Content-Encoding": "gzip"})
+
+    def stored():
+        return [file for where, _, names in os.walk(os.path.join(folder, "store")) for file in (os.path.join(where, n) for n in names)]
+
+    idents = list(files)
+    answers = [upload(ident)[0] for ident in idents[:8]]
+    assert answers == [201] * (limit // size) + [507] * (8 - limit // size), answers
+    assert b"symbols-store in [limits]" in upload(idents[7])[1]
+    assert sum(map(os.path.getsize, stored())) <= limit and len(stored()) == limit // size, "nothing is left of the others"
+    for file in stored():
+        os.unlink(file)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = [status for status, _ in pool.map(upload, idents[8:])]
+    assert sum(map(os.path.getsize, stored())) <= limit and set(answers) <= {201, 507, 503} and answers.count(201) == len(stored()) >= 1, answers

@@ -156,7 +156,7 @@ def test_shares_with_all_that_it_calls(shares):
 
 def test_shares_as_table(shares):
     rows = {line.split()[-1]: line.split() for line in shares.versions("a", "c").out.splitlines() if line.endswith((ONE, TWO))}
-    assert rows[ONE] == ["10.00%", "14.00%", "+4.00%", "10.00%", "14.00%", "more", ONE]
+    assert rows[ONE] == ["10.00%", "14.00%", "+4.00", "10.00%", "14.00%", "more", ONE]
     assert rows[TWO][5] == "less"
 
 
@@ -216,7 +216,7 @@ def test_lines(fleet, known):
     assert names(fleet.versions("a", "b", "--json", "--granularity", "function")) == [("hot", "same")]
     assert names(fleet.versions("a", "b", "--json", "--granularity", "line")) == [(hot, "more"), (cold, "less")]
     text = fleet.versions("a", "b", "--granularity", "line").out
-    assert re.search(rf"50\.00% +80\.00% +\+30\.00%.* more +{re.escape(hot)}$", text, re.M), text
+    assert re.search(rf"50\.00% +80\.00% +\+30\.00 .* more +{re.escape(hot)}$", text, re.M), text
     judged = ("--threshold", "10%", "--granularity", "line", "--function")
     assert outcome(fleet.versions("a", "b", *judged, hot))[0] == REGRESSION, "a line can be judged"
     assert outcome(fleet.versions("a", "b", *judged, cold))[0] == OK

@@ -48,6 +48,13 @@ def test_series(ask):
     assert len(series) == 3 and 'svc{device="pi-2",version="1.3"}' in series
 
 
+def test_only_what_is_selected(ask, cli, source):
+    assert ask("query", "series", "--service", 'svc{version="1.2"}').splitlines() == ['svc{device="pi-1",version="1.2"}']
+    assert set(ask("query", "labels", "--tag", "device=pi-2").splitlines()) == {"device=pi-2", "version=1.3"}
+    for subject in ("services", "labels", "series"):
+        assert cli.run("query", subject, "--service", "other", *source).returncode == 3, subject
+
+
 def test_timeline(ask):
     table = ask("query", "timeline", "--group-by", "device")
     assert {"pi-1", "pi-2", "pi-3"} <= set(table.splitlines()[0].split())

@@ -111,7 +111,8 @@ def test_no_token(cli, front):
 # ---- answers ----
 
 @pytest.mark.parametrize("status, body, word", [(200, b"no profile", "unexpected answer"),
-                                                (500, b"\x1b[31mred\nmore", "HTTP status 500: ?[31mred"), (302, b"elsewhere", "HTTP status 302")])
+                                                (500, b"\x1b[31mred\nmore", "HTTP status 500: ?[31mred"), (302, b"elsewhere", "HTTP status 302"),
+                                                (400, b'{"error":"choose one: a, b"}\n', ": choose one: a, b"), (404, b"{", "HTTP status 404")])
 def test_wrong_answer(cli, front, env, status, body, word):
     """Nothing that a server says is believed, and it is not followed elsewhere with the token."""
     front.nonsense = (status, body)

@@ -300,6 +300,26 @@ def test_names_as_json(cli, sample, wanted):
     assert json.loads(cli.run("symbolize", "--json", "--module", sample, data=b"").out or "[]") == [], "nothing is asked"
 
 
+NAMED = {"$s3app3hotyS2uF": "$s3app3hotyS2uF", "*Array(Int32)@Enumerable(Int32)#sum:Int32": "*Array(Int32)@Enumerable(Int32)#sum:Int32",
+         "~proc(Int32)@./foo.cr:2": "~proc(Int32)@./foo.cr:2", "helper.llvm.1606061386598873185": "helper", "_ZL4growi.part.0": "grow",
+         "_D3app3hotFiZi": "app.hot(int)"}
+
+
+def test_names_of_other_languages(cli, folder):
+    """Swift's begin with $, Crystal's have @ inside; compilers mark parts and copies of a function."""
+    source, built = os.path.join(folder, "a.c"), os.path.join(folder, "a")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("volatile int s;\n" + "".join(f"__attribute__((noinline)) void f{i}(void) {{ s += {i}; }}\n" for i in range(len(NAMED))) +
+                   "int main(void) { " + "".join(f"f{i}(); " for i in range(len(NAMED))) + "return 0; }\n")
+    subprocess.run(["gcc", "-O1", "-c", source, "-o", built + ".o"], check=True)
+    subprocess.run(["objcopy", *(f"--redefine-sym=f{i}={name}" for i, name in enumerate(NAMED)), built + ".o"], check=True)
+    subprocess.run(["gcc", built + ".o", "-o", built], check=True)
+    table = {name: address for address, _, name in (line.split(" ", 2) for line in subprocess.run(
+        ["nm", "--defined-only", built], capture_output=True, text=True, check=True).stdout.splitlines())}
+    for name, shown in NAMED.items():
+        assert cli.run("symbolize", "--module", built, "0x" + table[name]).out.split("\t")[1].strip() == shown, name
+
+
 def test_nobody_knows_that_build(cli):
     assert cli.fails(3, "no symbol file", "symbolize", "--build-id", "ee" * 20, "0x1234").out == "0x1234\t?+0x1234\t\n"
 

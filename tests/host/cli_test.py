@@ -9,6 +9,8 @@ import socket
 import struct
 import subprocess
 import time
+import urllib.error
+import urllib.request
 import xml.etree.ElementTree
 
 import pytest
@@ -49,9 +51,12 @@ def test_no_command(cli):
 
 @command_lines(
     ("--bogus", "top", "--bogus"), ("-n", "top", "-n"), ("abc", "top", "-n", "abc"), ("0", "top", "-n", "0"),
-    ("yesterday", "top", "--from", "yesterday"), ("5", "top", "--last", "5"), ("extra", "top", "extra"),
+    ("someday", "top", "--from", "someday"), ("25:10", "top", "--from", "25:10"), ("30m1h", "top", "--last", "30m1h"), ("5", "top", "--last", "5"), ("extra", "top", "file", "extra"), ("cannot be combined", "top", "--db", "a", "file"),
     ("cannot be combined", "top", "--db", "a", "--url", "b"), ("a{", "top", "--service", "a{"), ("novalue", "top", "--tag", "novalue"),
     ("-o", "flame"), ("x.png", "flame", "-o", "x.png"), ("x.png", "run", "--flame", "x.png", "true"), ("-o FILE", "export"),
+    ("unknown option -cum", "top", "--service", "svc", "-cum"), ("unknown option -cum", "top", "-cum", "--service", "svc"), ("did you mean --service?", "top", "--servcie", "svc"),
+    ("did you mean `edgeprof top`?", "tpo"), ("16 hexadecimal digits", "top", "--label", "span_id=xyz"), ("32 hexadecimal", "top", "--service", 'svc{trace_id="1"}'),
+    ("an operator is missing", "top", "--service", 'svc{version>"1"}'), ("no such kind", "run", "--kind", "cup", "true"),
     ("FILE", "cat"), ("FILE", "cat", "a", "b"), ("command", "run"), ("extreme", "run", "--level", "extreme", "true"),
     ("12", "run", "--interval", "12", "true"), ("--rows", "export", "--rows", "3"),
     ("--granularity", "export", "--granularity", "file"), ("--lines", "export", "--lines"),
@@ -63,7 +68,7 @@ def test_wrong_usage(cli, folder, word, arguments):
 
 @command_lines(("edgeprof serve", "top", "--db", "none.db"), ("/nowhere", "flame", "--db", "/nowhere/x.db", "-o", "x.svg"),
                ("127.0.0.1:1", "top", "--url", "http://127.0.0.1:1"), ("--symbols /nowhere", "top", "--symbols", "/nowhere"),
-               ("ftp", "top", "--url", "ftp://127.0.0.1/"), ("missing", "cat", "missing"))
+               ("ftp", "top", "--url", "ftp://127.0.0.1/"), ("missing", "crashes", "missing"), ("missing", "cat", "missing"))
 def test_not_there(cli, folder, word, arguments):
     cli.fails(1, word, *arguments, cwd=folder)
 
@@ -141,6 +146,26 @@ def test_cat_of_an_empty_file(cli, folder):
 
 def test_cat_folded(cli, two_messages):
     assert folded(cli.run("cat", "--folded", two_messages).out) == STACKS
+
+
+def test_cat_of_folded(cli, two_messages, folder):
+    """What it writes itself."""
+    path = os.path.join(folder, "own.folded")
+    with open(path, "w") as file:
+        file.write(cli.run("cat", "--folded", two_messages).out)
+    assert folded(cli.run("cat", "--folded", path).out) == folded(cli.run("cat", "--folded", two_messages).out)
+    assert "folded" in cli.run("cat", path).out and cli.run("diff", path, path).returncode == 0
+
+
+def test_top_of_files(cli, two_messages, as_pprof, folder):
+    """The same functions from each form."""
+    path = os.path.join(folder, "own.folded")
+    with open(path, "w") as file:
+        file.write(cli.run("cat", "--folded", two_messages).out)
+    rows = [our_order(cli.run("top", name).out) for name in (two_messages, as_pprof, path)]
+    assert rows[0] and all(row == rows[0] for row in rows), rows
+    assert json.loads(cli.run("top", "--json", two_messages).out)
+    cli.fails(1, "/nowhere", "top", "/nowhere", env=clean_environment(EDGEPROF_URL="http://127.0.0.1:9"))
 
 
 def test_cat_to_pprof(as_pprof):
@@ -304,6 +329,25 @@ def test_no_data(cli, filled):
     cli.fails(3, "no data", "top", "--db", filled.db, "--last", "1m")
 
 
+def test_times_as_people_say_them(cli, start_server):
+    server, zone = start_server(), clean_environment(TZ="Asia/Kolkata")
+    at = int(time.time()) - 7200
+    assert server.request("POST", f"/ingest?name=timed&format=groups&from={at - 10}&until={at}", b"main 7\n")[0] == 200
+
+    def found(*arguments):
+        return cli.run("top", "--db", server.db, *arguments, env=zone).returncode == 0
+    local = lambda moment: time.strftime("%H:%M", time.gmtime(moment + 19800))
+    assert found("--last", "2h10m") and not found("--last", "1h50m")
+    assert found("--from", local(at - 300)) and not found("--from", local(at + 300)), "the last such time"
+    assert found("--from", "yesterday") and not found("--to", "yesterday")
+    midnight = (at + 19800) // 86400 * 86400 - 19800
+    assert found("--from", "today") == (at + 7200 - midnight < 86400)
+
+
+def test_no_such_kind(cli, filled):
+    cli.fails(3, "no kind cup", "top", "--db", filled.db, "--kind", "cup")
+
+
 def test_which_service(cli, two_services):
     cli.fails(2, "one, two", "top", "--db", two_services.db)
     assert "one" in cli.fails(1, "several", "top", "--url", two_services.url).err, "the server says the same"
@@ -385,6 +429,28 @@ def test_second_endpoint_is_not_for_run(go, sample):
     assert done.returncode == 0 and "hot" in done.out
 
 
+@pytest.mark.parametrize("how", ["--url", "EDGEPROF_URL", "EDGEPROF_ENDPOINT"])
+def test_run_to_a_server(go, cli, start_server, sample, tmp_path, how):
+    server = start_server()
+    options, env = (("--url", server.url), {}) if how == "--url" else ((), {how: server.url})
+    done = go("--level", "high", *options, "--flame", "run.html", "--", sample, "500", env=clean_environment(**env))
+    assert done.returncode == 0 and our_order(done.out)[0][0] == "hot", "its result"
+    assert b"hot" in contents(tmp_path / "run.html")
+    assert {row["service"] for row in server.get("/api/services")[1]["services"]} == {"sample"}, "is on the server"
+    assert "hot" in cli.run("top", env=clean_environment(EDGEPROF_URL=server.url), cwd=tmp_path).out
+
+
+def test_run_without_its_server(cli, shipped, tmp_path):
+    cli.fails(125, "http://127.0.0.1:9", "run", "--url", "http://127.0.0.1:9", "--", "touch", "started", program=shipped, cwd=tmp_path)
+    assert not (tmp_path / "started").exists()
+
+
+def test_options_win_over_the_server_of_the_environment(go, sample):
+    elsewhere = clean_environment(EDGEPROF_URL="http://127.0.0.1:9", EDGEPROF_ENDPOINT="http://127.0.0.1:9")
+    assert "hot" in go("--level", "high", "--db", "own.db", "--", sample, "500", env=elsewhere).out
+    assert go("--url", "http://127.0.0.1:9", "--serve", "--", "true").returncode == 2
+
+
 @pytest.fixture
 def background():
     """background(command ...): a process with a group of its own, which ends with the test"""
@@ -420,7 +486,13 @@ def test_signal_reaches_the_program(cli, shipped, sample, folder, background):
 def test_run_keeps_serving(cli, shipped, sample, folder, background):
     process = background(shipped, "run", "--serve", "--", sample, "500", stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
     line = next((line for line in process.stdout if line.startswith("edgeprof: http://")), "")
-    assert "hot" in cli.run("top", "--url", line.removeprefix("edgeprof: ").strip()).out
+    url, token = line.removeprefix("edgeprof: ").strip(), re.match(r"edgeprof: token ([0-9a-f]{32});", process.stdout.readline())[1]
+    assert "hot" in cli.run("top", "--url", url, env=clean_environment(EDGEPROF_TOKEN=token)).out
+    for wrong in None, "0" * 32:  # another user of the machine
+        for path, body in ("/", None), ("/api/services", None), ("/edgeprof/v1/push", message_of(1, "forged", {2: 5})):
+            request = urllib.request.Request(url + path, body, {"Authorization": f"Bearer {wrong}"} if wrong else {})
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(request, timeout=60)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 0

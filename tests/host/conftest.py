@@ -207,8 +207,9 @@ def figure(request):
 
 
 @pytest.fixture
-def page_of(browser, shots):
-    """page_of(SERVER): its Page. In the end it has tried nothing that its policy forbids, and has no errors but `expected`."""
+def page_of(browser, shots, start_server):
+    """page_of(SERVER): its Page. In the end it has tried nothing that its policy forbids, and has no errors but `expected`.
+    The servers of the test end after the page has been left: an answer that is on its way is no error."""
     pages = []
 
     def show(server):
@@ -217,6 +218,7 @@ def page_of(browser, shots):
 
     yield show
     violations, problems = browser.js("window.violations"), browser.problems[:]
+    browser.call("Page.navigate", url="about:blank")
     browser.problems.clear()
     assert not violations, "the page's policy"
     assert [text for text in problems if not any(word in text for page in pages for word in page.expected)] == [], "the browser's console"

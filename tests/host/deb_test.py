@@ -30,14 +30,15 @@ CONTENT = {
     "edgeprof": ["etc/edgeprof/edgeprof.conf", UNIT, "usr/bin/edgeprof", "usr/lib/edgeprof/libedgeprof-preload.so",
                  "usr/lib/edgeprof/libedgeprof-memory.so", "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-memory.so-gdb.gdb",
                  "usr/share/gdb/auto-load/usr/lib/edgeprof/libedgeprof-preload.so-gdb.gdb",
-                 "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE",
+                 "usr/share/bash-completion/completions/edgeprof", "usr/share/doc/edgeprof/README.md.gz", "usr/share/doc/edgeprof/NOTICE", "usr/share/lintian/overrides/edgeprof",
                  *(f"usr/share/doc/edgeprof/docs/{page}.md" + (".gz" if os.path.getsize(REPOSITORY / f"docs/{page}.md") > COMPRESSED else "") for page in (
                      "configuration", "opentelemetry", "server", "security", "http-api", "pyroscope-and-grafana", "troubleshooting")),
                  "usr/share/man/man1/edgeprof.1.gz", "usr/share/zsh/vendor-completions/_edgeprof"],
     "libedgeprof0": ["usr/lib/TRIPLET/libedgeprof.so.0", "usr/lib/TRIPLET/libedgeprof.so.VERSION"],
     "libedgeprof-dev": [*(f"usr/include/TRIPLET/edgeprof/{header.name}" for header in sorted((REPOSITORY / "core/edgeprof").glob("*.h"))),
                         "usr/lib/TRIPLET/libedgeprof-tls.a", "usr/lib/TRIPLET/libedgeprof.a",
-                        "usr/lib/TRIPLET/libedgeprof.so", "usr/lib/TRIPLET/pkgconfig/edgeprof.pc",
+                        "usr/lib/TRIPLET/libedgeprof.so", "usr/lib/TRIPLET/pkgconfig/edgeprof.pc", "usr/lib/TRIPLET/pkgconfig/edgeprof-memory.pc",
+                        "usr/lib/TRIPLET/edgeprof/link.opt", "usr/lib/TRIPLET/edgeprof/memory.opt",
                         "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfig.cmake", "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfigVersion.cmake"],
 }
 OF_ALL = ["usr/share/doc/PACKAGE/changelog.gz", "usr/share/doc/PACKAGE/copyright"]
@@ -125,6 +126,8 @@ def test_contents(of_architecture, date, architecture):
         for member in members(deb):
             assert (member.uname, member.gname, member.mode & 0o6022) == ("root", "root", 0) or member.issym(), f"{deb.name}: {member.name}"
             assert member.mtime <= date, f"{deb.name}: {member.name}"
+            if member.name.endswith("edgeprof.conf"):
+                assert member.mode & 0o777 == 0o600, "settings may hold secrets"
 
 
 def test_lintian(debs, arm):
@@ -184,7 +187,8 @@ class Machine:
         """ExecStart with the default settings, in this root and on a free port."""
         settings = (self.root / "etc/edgeprof/edgeprof.conf").read_text()
         (self.folder / "edgeprof.conf").write_text(settings.replace("/var/lib/edgeprof", str(self.state)).replace(":4040", ":0"))
-        line = self.options()["ExecStart"].replace("/etc/edgeprof", str(self.folder))
+        assert self.options()["LoadCredential"] == "edgeprof.conf:/etc/edgeprof/edgeprof.conf"
+        line = self.options()["ExecStart"].replace("${CREDENTIALS_DIRECTORY}", str(self.folder))
         return [str(self.root / word[1:]) if word.startswith("/usr") else word for word in line.split()]
 
     def serve(self, *prefix):

@@ -373,3 +373,32 @@ def test_what_an_ended_process_has_left(cli, folder, known, strange):
         os.utime(path, (time.time() - hours * 3600,) * 2)
     assert "hot" in ask(cli, folder, known, strange.url).out
     assert sorted(left(folder)) == sorted([".asking-ghijkl", "ab", "debuginfo", known.build_id[:2], known.build_id[2:] + ".debug"])
+
+
+def test_headers_do_not_follow_a_redirect(cli, folder, known, strange):
+    """Headers may hold a token: only the server that was named gets them."""
+    got = []
+
+    def elsewhere(handler):
+        got.append(dict(handler.headers))
+        send(handler, known.debug)
+
+    def redirect(handler):
+        assert handler.headers["X-Secret"] == "s3cret"
+        handler.send_response(302)
+        handler.send_header("Location", f"{other.url}{handler.path}")
+        handler.end_headers()
+
+    path = os.path.join(folder, "headers")
+    with open(path, "w") as file:
+        file.write("X-Secret: s3cret\nX-More: 1\n")
+    other = Strange()
+    try:
+        other.answer, strange.answer = elsewhere, redirect
+        refused(ask(cli, folder, known, strange.url, DEBUGINFOD_HEADERS_FILE=path), folder, strange.url, "it redirects")
+        assert got == [] and strange.seen == 1
+        strange.answer = lambda handler: send(handler, known.debug) if handler.headers["X-Secret"] == "s3cret" else None
+        assert "\thot\t" in ask(cli, folder, known, strange.url, DEBUGINFOD_HEADERS_FILE=path).out + "\t", "without a redirect it is used"
+    finally:
+        other.shutdown()
+        other.server_close()

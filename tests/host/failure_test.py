@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -18,8 +19,8 @@ from senders import Fleet, wait_for
 pytestmark = pytest.mark.all
 
 
-def first(segment, service="svc"):
-    return message(segment, 0, origin(service), [module(4096, 4096, 0, b"\1" * 20, "/nowhere/app")], nodes([0], [4100]), [profile({1: 1})])
+def first(segment, service="svc", **more):
+    return message(segment, 0, origin(service), [module(4096, 4096, 0, b"\1" * 20, "/nowhere/app")], nodes([0], [4100]), [profile({1: 1})], **more)
 
 
 def without_symbols(errors):
@@ -150,6 +151,11 @@ def test_read_only(run, edgeprof, whole, open_folder):
     for path in (db, copy):
         assert_says(reader(*serve(path)), 1, path, "no permission to write")
     assert reader("top", "--db", copy, "--service", "svc1") == (0, []), "a backup can be read where nothing can be written"
+    assert reader("top", "--db", log, "--service", "svc1") == (0, []), "so can the database of a server that has ended"
+    os.chmod(sealed, 0o755)
+    with open(log + "-wal", "w", encoding="ascii") as left:
+        left.write("of a server that was killed")
+    os.chmod(sealed, 0o555)
     assert_says(reader("top", "--db", log, "--service", "svc1"), 1, "log.db", "folder")
     assert reader("backup", "--db", copy, "-o", os.path.join(other, "copy.db")) == (0, []), "a copy of the copy"
     assert_says(reader("backup", "--db", copy, "-o", os.path.join(sealed, "no.db")), 1, "no.db")
@@ -227,6 +233,78 @@ def test_copy_of_a_damaged_page(run, spoiled, whole, copy):
     assert_kept(copy)
 
 
+# What happens to a stored profile, and the reason that `check` gives.
+DAMAGES = {"noise": ("update stacks set stacks = x'ff' where profile = ?", "cannot be read"),
+           "lost": ("delete from stacks where profile = ?", "its stacks are missing"),
+           "figures": ("update profile set value_sum = value_sum + 1 where id = ?", "do not add up")}
+
+
+@pytest.fixture
+def ten(folder, start_server):
+    """A database with ten profiles of one service of now, which no server merges yet, and their ids."""
+    db = os.path.join(folder, "ten.db")
+    with start_server(db=db) as server:
+        for n in range(10):
+            assert server.push(first(n + 1, unix_minus_uptime=int(time.time()) * 10**9)) == 200
+    with sqlite3.connect(db) as connection:
+        ids = [row[0] for row in connection.execute("select id from profile where not level order by id")]
+    connection.close()
+    return db, ids
+
+
+def change(db, *statements):
+    connection = sqlite3.connect(db)
+    for statement in statements:
+        connection.execute(*statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", ["noise", "lost", "figures"])
+def test_damaged_stacks_cost_one_profile(run, folder, start_server, ten, damage):
+    db, ids = ten
+    bad = ids[len(ids) // 2]
+    whole = os.path.join(folder, "whole-ten.db")
+    shutil.copy(db, whole)
+    assert run("check", whole) == (0, [])
+    change(db, (DAMAGES[damage][0], (bad,)))
+    damaged = run("top", "--db", db, "--service", "svc")[1]
+    assert len(damaged) == 1 and f"profile {bad} is damaged" in damaged[0] and "service svc" in damaged[0]
+    answers, lines = [], []  # a server that runs for long merges what can be read
+    for path in (whole, db):
+        with start_server(db=path) as server:
+            answers.append([server.get("/api/profile", service="svc")[1] for _ in range(3)][-1])
+            assert server.get("/api/timeline", service="svc", label="thread!=x")[0] == 200
+            assert f"edgeprof_damaged_profiles {len(answers) - 1}" in server.request("GET", "/metrics")[1].decode()
+        lines = lines_of(server)
+    assert [answer["damaged_profiles"] for answer in answers] == [0, 1] and answers[1]["total"] * 10 == answers[0]["total"] * 9
+    assert sum("is damaged" in line for line in lines) == 1, f"named once: {lines}"
+
+
+def test_stacks_that_refer_to_nothing(run, start_server, ten):
+    """A node of the dictionary is gone: the profiles with it are left out, the others are shown."""
+    db, ids = ten
+    change(db, ("delete from node where id = (select max(id) from node)",))
+    with start_server(db=db) as server:
+        status, answer = server.get("/api/profile", service="svc")
+    assert status == 200 and answer["damaged_profiles"] >= 1 and answer["damaged_profiles"] <= 10
+    assert all("which is missing" in line for line in lines_of(server) if "is damaged" in line)
+
+
+def test_check_finds_all(cli, ten):
+    db, ids = ten
+    assert "10 profiles and sums, none is damaged" in cli.run("check", db).out
+    bad = dict(zip(("noise", "lost", "figures"), ids[2:5]))
+    change(db, *((DAMAGES[damage][0], (number,)) for damage, number in bad.items()), ("update profile set series = 77 where id = ?", (ids[6],)))
+    done = cli.fails(1, "4 damaged, of 10", "check", db)
+    for damage, number in bad.items():
+        line = next(line for line in done.out.splitlines() if line.startswith(f"profile {number}:"))
+        assert DAMAGES[damage][1] in line and "service svc, kind cpu" in line and time.strftime("%Y-", time.gmtime()) in line, line
+    assert f"profile {ids[6]}: service ?" in done.out
+    cli.fails(1, "does not exist", "check", db + "-none")
+    cli.fails(2, "unexpected argument", "check", db, db)
+
+
 def test_server_of_a_damaged_database(start_server, spoiled, whole):
     db = spoiled(4096, os.path.getsize(whole) - 4096)
     try:
@@ -249,6 +327,16 @@ def test_no_room_for_a_copy(run, whole, copy):
 def test_wrong_target_of_a_copy(run, folder, whole):
     for target, word in ((whole, "itself"), (folder, "not a regular file"), (os.path.join(folder, "no", "where.db"), "where.db.part")):
         assert_says(run("backup", "--db", whole, "-o", target), 1, target, word)
+
+
+def test_a_copy_replaces_copies_alone(run, cli, folder, whole, copy):
+    assert "in place of the copy of 20" in cli.run("backup", "--db", whole, "-o", copy[0]).out
+    assert "in place" not in cli.run("backup", "--db", whole, "-o", os.path.join(folder, "new.db")).out
+    notes = os.path.join(folder, "notes.txt")
+    with open(notes, "w") as file:
+        file.write("a year's work\n")
+    assert_says(run("backup", "--db", whole, "-o", notes), 1, notes, "no database")
+    assert contents(notes) == b"a year's work\n"
 
 
 @pytest.mark.parametrize("ending", ("-wal", "-shm", "-journal"))

@@ -171,6 +171,27 @@ def test_packager(tmp_path):
     assert "-Wl,--as-needed" in make(*flags, "print-hardening-link")
 
 
+def recipe(*variables, **environment):
+    """The commands that compile one source of the archive, of its signal path, and archive it."""
+    done = subprocess.run(["make", "-n", "V=1", "BUILD=/nowhere", *variables, "lib"], cwd=REPOSITORY, capture_output=True, text=True,
+                          check=False, env=clean_environment(LC_ALL="C", **environment))
+    compiled = [line.split() for line in done.stdout.splitlines() if "-c core/sample/ring.c" in line]
+    return compiled[0] if compiled else [], done.stdout, done.stderr
+
+
+def test_recipe():
+    """Compiler and flags of a recipe's environment count for the archive, too; what does not is named."""
+    command, text, _ = recipe(CC="gcc -DMINE", AR="my-ar", CFLAGS="-O3 -mtune=generic -Wp,-D_FORTIFY_SOURCE=2 -flto", CPPFLAGS="-DYOURS")
+    assert command[:2] == ["gcc", "-DMINE"] and "my-ar qcsD" in text
+    assert {"-mtune=generic", "-DYOURS"} <= set(command) and not {"-O3", "-flto", "-Werror", "-Wp,-D_FORTIFY_SOURCE=2"} & set(command)
+    assert "compiled without -O3 -Wp,-D_FORTIFY_SOURCE=2 -flto" in text
+    command, text, _ = recipe()
+    assert command[0] == "gcc" and "-Werror" in command and "compiled without" not in text
+    assert recipe("BOARD=qemu-armhf", CC="gcc")[2].count("does not compile for arm") == 1
+    assert "-D_FORTIFY_SOURCE=2" not in make("CFLAGS=-D_FORTIFY_SOURCE=2", "print-hardening-shared").split()
+    assert "/opt/own/lib" in make("-n", "prefix=/opt/own", "install")
+
+
 def test_package(build):
     """`make deb` passes what dpkg-buildflags says, and packs what that builds."""
     plan = make("-n", "deb-flags")

@@ -7,7 +7,7 @@
 ONLY         ?=
 ROUNDS       ?=
 HOST_GO      := $(ET_TEST)/target-go
-HOST_QUICK   := $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE) $(PKG_MADE)
+HOST_QUICK   := $(ET_TEST)/edgeprof $(BUILD)/edgeprof $(BUILD)/libedgeprof-preload.so $(ET_SAMPLE) $(PKG_MADE) $(ET_NPM)
 HOST_ALL     := $(HOST_QUICK) $(ET_TEST)/merge_now $(ET_TEST)/fleet_clock.so $(ET_TEST)/fail_alloc.so $(ET_TSAN_DIR)/edgeprof $(HOST_GO) \
                 $(BUILD)/tests/linux/pull/program
 HOST_FILES    = $(if $(ONLY),$(ONLY:%=tests/host/%_test.py),tests/host)

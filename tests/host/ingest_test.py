@@ -183,7 +183,7 @@ def test_folded(server):
 
 
 def test_bounded(folder, start_server):
-    """Limits of a config file, each said once and counted."""
+    """Limits of a config file, each said once and counted. They are final: no later try passes."""
     config = os.path.join(folder, "limits.conf")
     with open(config, "w", encoding="utf-8") as file:
         file.write("[limits]\nbody = 64k\ninflated = 128k\nservices = 3\nseries = 4\nlabel-values = 5\nlabels = 6\n"
@@ -199,12 +199,12 @@ def test_bounded(folder, start_server):
     assert ingest(server, "big", b"x" * 70000)[0] == 413, "body"
     assert ingest(server, "big", gzip.compress(b"x" * 140000), {"Content-Encoding": "gzip"})[0] == 413, "inflated"
     one(200, "tags", None, *[series("tags", pprof(1), device=str(i)) for i in range(4)])
-    one(429, "one set of tags too many", "series in [limits]", series("tags", pprof(1), device="4"))
+    one(400, "one set of tags too many", "series in [limits]", series("tags", pprof(1), device="4"))
     one(400, "one of two", "series in [limits]", series("tags", pprof(1), device="5"), series("tags", pprof(1), device="1"))
     one(200, "what is known is taken", None, series("tags", pprof(1), device="0"))
     assert server.total("tags") == 6, "what is in bounds counts"
     one(200, "labels of stacks", None, series("labels", pprof(1, [f"u{i}" for i in range(5)])))
-    one(429, "one value too many", "label-values in [limits]", series("labels", pprof(1, ["u5"])))
+    one(400, "one value too many", "label-values in [limits]", series("labels", pprof(1, ["u5"])))
     one(200, "known values", None, series("labels", pprof(1, ["u2", "u1"])))
     one(400, "many tags", "labels in [limits]", series("labels", pprof(1), **{f"k{i}": "x" for i in range(7)}))
     one(400, "a long name", "label-name in [limits]", series("labels", pprof(1), **{"k" * 21: "x"}))
@@ -216,14 +216,14 @@ def test_bounded(folder, start_server):
     one(200, "within the window", None, series("labels", pprof(1, at=NOW - 9 * 86400)))
     one(200, "a third service", None, series("third", pprof(1)))
     for i in range(20):
-        one(429, "a fourth service", "services in [limits]", series(f"more{i}", pprof(1)))
+        one(400, "a fourth service", "services in [limits]", series(f"more{i}", pprof(1)))
     said = server.stderr()
     assert 1 <= said.count("refused: ") <= 4, f"a line a reason, not one a refusal: {said}"
     assert server.stop() == 0, "ends"
     server = start_server("--config", config)
-    one(429, "a fourth service after a restart", "services in [limits]", series("fourth", pprof(1)))
-    one(429, "a set of tags after a restart", "series in [limits]", series("tags", pprof(1), device="9"))
-    one(429, "a value after a restart", "label-values in [limits]", series("labels", pprof(1, ["u6"])))
+    one(400, "a fourth service after a restart", "services in [limits]", series("fourth", pprof(1)))
+    one(400, "a set of tags after a restart", "series in [limits]", series("tags", pprof(1), device="9"))
+    one(400, "a value after a restart", "label-values in [limits]", series("labels", pprof(1, ["u6"])))
     one(200, "known ones after a restart", None, series("tags", pprof(1), device="2"), series("labels", pprof(1, ["u4"])))
 
 
@@ -231,7 +231,7 @@ def test_many_values(start_server):
     """10,000 values of a label, a megabyte of one: refused in one line, and the rest goes on."""
     server = start_server()
     status, answer = server.request("POST", PUSH, binary(series("many", pprof(1, [f"v{i}" for i in range(10000)]))), PROTO)
-    assert status == 429, "10,000 values"
+    assert status == 400, "10,000 values"
     assert b"label-values in [limits]" in answer, f"the line says which limit: {answer}"
     for what, body in (("of a series", binary(series("long", pprof(1), k="x" * (1 << 20)))), ("of a stack", binary(series("long", pprof(1, ["x" * (1 << 20)]))))):
         status, answer = server.request("POST", PUSH, body, PROTO)
@@ -282,11 +282,10 @@ def test_recorded_go(start_server):
 
 
 def test_own_types(start_server):
-    """A sender's id is the one to ask for, also where a kind of ours has the same sample type."""
+    """A sender's id is the one to ask for, also where a kind of ours has the same sample type. Its title is words."""
     server = start_server()
     for family, sample_type, unit, period, period_unit in (
-            ("deadmans_switch", "made_up", "profilos", "made_up", "profilos"), ("wall", "wall", "nanoseconds", "wall", "nanoseconds"),
-            ("wall", "cpu", "nanoseconds", "wall", "nanoseconds"), ("goroutines", "goroutine", "count", "goroutine", "count"),
+            ("deadmans_switch", "made_up", "profilos", "made_up", "profilos"), ("goroutines", "goroutine", "count", "goroutine", "count"),
             ("process_cpu", "cpu", "nanoseconds", "cpu", "nanoseconds")):
         body = encode([(sample_type, unit)], [(("main",), [7], {})], (period, period_unit), NOW * 10**9, 10**9)
         labels = {"__name__": family, "service_name": "own"}
@@ -297,6 +296,65 @@ def test_own_types(start_server):
         assert value_of(server, profile_type, '{service_name="own"}') == 7, f"{profile_type}: and nothing else"
 
 
+    titles = {row["title"] for row in server.get("/api/services")[1]["services"]}
+    assert titles == {"Made up (deadmans switch)", "Goroutine (goroutines)", "CPU time"}
+    assert server.get("/api/profile", service="own", kind="deadmans_switch:made_up:profilos:made_up:profilos")[1]["title"] == "Made up (deadmans switch)"
+
+
+def test_node(start_server):
+    """Pyroscope's Node SDK sends CPU and wall time as wall:...:wall:nanoseconds. They are our kinds, and its ids are ones to ask for."""
+    server = start_server()
+    body = encode([("samples", "count"), ("wall", "nanoseconds"), ("cpu", "nanoseconds")], [(("main",), [3, 30, 7], {})], ("wall", "nanoseconds"), NOW * 10**9, 10**9)
+    assert server.request("POST", PUSH, binary(({"__name__": "wall", "service_name": "node"}, [body])), PROTO)[0] == 200
+    assert ingest(server, "node", body, format="pprof")[0] == 200
+    assert {row["kind"] for row in server.get("/api/services")[1]["services"]} == {"cpu", "wall"}
+    assert (server.total("node", kind="cpu"), server.total("node", kind="wall"), server.total("node", kind="cpu", value="count")) == (14, 60, 6)
+    for sender, ours, value in (("wall:cpu:nanoseconds:wall:nanoseconds", "process_cpu:cpu:nanoseconds:cpu:nanoseconds", 14),
+                                ("wall:wall:nanoseconds:wall:nanoseconds", "wall:wall:nanoseconds:cpu:nanoseconds", 60)):
+        assert value_of(server, sender) == value_of(server, ours) == value, sender
+
+
+def test_ready(server):
+    """profilecli asks it."""
+    assert server.request("GET", "/ready") == (200, b"ready\n")
+
+
 def test_java_refused(server):
     status, answer = ingest(server, "java", b"FLR\0\0\2\0\0", format="jfr")
     assert (status, answer.count(b"\n")) == (400, 1) and b"jfr" in answer and b"Java" in answer, answer
+
+
+def numbers(value):
+    """All numbers of an answer in JSON, also those that it writes as text."""
+    if isinstance(value, dict):
+        return [number for one in value.values() for number in numbers(one)]
+    if isinstance(value, list):
+        return [number for one in value for number in numbers(one)]
+    if isinstance(value, str):
+        return [int(value)] if value.lstrip("-").isdigit() else []
+    return [value] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+def test_sums_that_reach_the_end(server, cli):
+    """Three profiles of 2^62 each: what does not fit below 2^63 is left out and said; no figure is negative or wraps."""
+    for number in range(3):
+        assert server.request("POST", "/ingest?name=huge", pprof(2**62, at=NOW + number))[0] == 200
+    assert server.request("POST", "/ingest?name=huge", pprof(2**63 - 1, at=NOW + 4))[0] == 200
+    assert server.request("POST", "/ingest?name=huge", encode([("cpu", "nanoseconds")], [(("main",), [2**62], {}), (("other",), [2**62], {})], start_ns=NOW * 10**9))[0] == 422
+    during = {"from": NOW - 10, "to": NOW + 10}
+    answer = server.get("/api/profile", service="huge", kind="cpu", **during)[1]
+    assert (answer["total"], answer["damaged_profiles"]) == (2**62, 3), "2^62 twice is 2^63"
+    range_ = {"profile_typeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "label_selector": '{service_name="huge"}', "start": (NOW - 10) * 1000, "end": (NOW + 10) * 1000}
+    answers = [answer, server.get("/api/timeline", service="huge", kind="cpu", **during)[1], server.get("/api/timeline", service="huge", kind="cpu", **{"group-by": "user"}, **during)[1]]
+    for path, more in (("SelectMergeStacktraces", {}), ("SelectSeries", {"step": 60}), ("SelectHeatmap", {"step": 60, "query_type": 1}), ("SelectMergeProfile", {})):
+        status, text = server.request("POST", f"/querier.v1.QuerierService/{path}", json.dumps({**range_, **more}), {"Content-Type": "application/json"})
+        assert status == 200, (path, text)
+        answers.append(json.loads(text))
+    for found in answers:
+        assert min(numbers(found), default=0) >= 0, found
+        assert max(numbers(found), default=0) <= 2**64 - 1 and 2**63 not in numbers(found), found
+    for line in server.request("GET", "/metrics")[1].decode().splitlines():
+        assert line.startswith("#") or float(line.rsplit(" ", 1)[1]) >= 0, line
+    done = cli.run("top", "--db", server.db, "--service", "huge")
+    assert "-" not in done.out.split("function\n")[1], done.out
+    assert "is left out" in server.stderr() and "2^63" in server.stderr()

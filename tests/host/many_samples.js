@@ -31,7 +31,6 @@ class Place {
 const make = () => new Place();
 globalThis.document = { createElement: make, createElementNS: make, documentElement: make(), getElementById: make };
 globalThis.ResizeObserver = class { observe() {} };
-globalThis.d3 = { scaleLinear: () => ({ domain: () => ({ ticks: () => [0] }) }) };
 
 const count = Number(process.argv[2]);
 const { Lanes } = await import('./lanes.js');

@@ -237,7 +237,9 @@ def test_a_duration_that_ends_in_the_future_is_none(server):
 
 
 def bare(**changes):
-    return named("refused", one(), **changes)
+    """A sample that uses element 1 of each table."""
+    sample = {"stack_index": 1, "link_index": 1, "attribute_indices": [1], "values": [500]}
+    return named("refused", profile(sample), **{"stack_table": [{}, {"location_indices": [3, 2, 1]}], **changes})
 
 
 def sampled(**changes):
@@ -294,7 +296,7 @@ def refused(server, body, headers, status=400):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules(server, rule):
-    """A request that breaks one is refused whole, with one line that names it, in both encodings."""
+    """What breaks one is refused, with one line that names it, in both encodings."""
     for body, headers in ((binary(RULES[rule]), PROTO), (as_json(RULES[rule], hex_ids=False), JSON)):
         assert rule in refused(server, body, headers)
     assert server.total("refused") in (0, None)
@@ -308,7 +310,7 @@ def test_other_refusals(server):
                  as_json(good).replace(b'"stringValue"', b'"intValue": 5, "stringValue"', 1), b'{"resourceProfiles":' * 100):
         assert refused(server, body, JSON), body
     assert "gzip" in refused(server, gzip.compress(binary(good))[:-9], {**PROTO, "Content-Encoding": "gzip"})
-    assert refused(server, binary(good), {**PROTO, "Content-Encoding": "zstd"}, 415)
+    assert refused(server, binary(good), {**PROTO, "Content-Encoding": "br"}, 415)
     for type_ in ("application/grpc", "text/plain"):
         assert "application/x-protobuf or application/json" in refused(server, binary(good), {"Content-Type": type_}, 415)
     assert refused(server, gzip.compress(bytes(40 << 20)), {**PROTO, "Content-Encoding": "gzip"}, 413)
@@ -377,3 +379,115 @@ def test_recorded(server):
     kind = next(row["kind"] for row in server.get("/api/services")[1]["services"] if row["service"] == "pyroscope-canary-exporter")
     answer = server.get("/api/profile", service="pyroscope-canary-exporter", kind=kind)[1]
     assert tree(answer) == {("func1",): 40, ("func1", "func2"): 20}
+
+
+# ---- earlier layouts ----
+
+SAMPLE_1_9 = {1: ("stack_index", int, False), 2: ("values", int, True), 3: ("attribute_indices", int, True), 4: ("link_index", int, False),
+              5: ("timestamps_unix_nano", proto.fixed64, True)}
+PROFILE_1_8 = {1: ("sample_type", "OValueType", False), 2: ("samples", "OSample", True), 3: ("time_unix_nano", proto.fixed64, False),
+               4: ("duration_nano", int, False), 5: ("period_type", "OValueType", False), 6: ("period", int, False), 7: ("comment_strindices", int, True),
+               8: ("profile_id", bytes, False), 9: ("dropped_attributes_count", int, False), 12: ("attribute_indices", int, True)}
+PROFILE_1_7 = {1: ("sample_type", "OValueType", True), 2: ("samples", "OSample", True), 3: ("location_indices", int, True), 4: ("time_nanos", int, False),
+               5: ("duration_nanos", int, False), 6: ("period_type", "OValueType", False), 7: ("period", int, False)}
+LAYOUTS = {"1.8": {"OSample": SAMPLE_1_9, "OProfile": PROFILE_1_8}, "1.9": {"OSample": SAMPLE_1_9}, "1.10": {}, "1.11": {}}
+OLD_SAMPLES = ({"values": [52631578]}, {"values": [52631578], "attribute_indices": [2]}, {"values": [4], "link_index": 1},
+               {"values": [3, 4], "attribute_indices": [2, 3], "timestamps_unix_nano": [NOW, NOW + 5]},
+               {"values": [1], "attribute_indices": [2], "timestamps_unix_nano": [NOW + 5]}, {"values": [700], "timestamps_unix_nano": [NOW + 5]})
+
+
+@pytest.mark.parametrize("version", LAYOUTS)
+@pytest.mark.parametrize("sample", OLD_SAMPLES, ids=lambda sample: "+".join(sample))
+def test_layouts(server, monkeypatch, version, sample):
+    """The same profile in the layout of each version that is read; nothing is invented."""
+    for name, table in LAYOUTS[version].items():
+        monkeypatch.setitem(proto.MESSAGES, name, table)
+    service = f"layout {version} {OLD_SAMPLES.index(sample)}"
+    more = {"profile_id": bytes(16), "attribute_indices": [3]} if version == "1.8" else {"attribute_indices": [3]}
+    send(server, named(service, profile({"stack_index": 1, **sample}, **more)))
+    answer = server.get("/api/profile", service=service)[1]
+    wanted = {"thread.id": {"42": sum(sample["values"])}}
+    if "attribute_indices" in sample:
+        wanted["thread"] = {"worker": sum(sample["values"])}
+    if "link_index" in sample:
+        assert server.total(service, label="span_id=" + SPAN.hex()) == server.total(service, label="trace_id=" + TRACE.hex()) == 4
+    assert answer["total"] == sum(sample["values"]) and tree(answer) == {("main", "work"): sum(sample["values"])}
+    assert answer["labels"] == wanted
+
+
+def test_layouts_that_are_not_read(server, monkeypatch):
+    """One line names the layout that it is, or that it may be."""
+    refused_ = named("refused", profile({"stack_index": 1, "attribute_indices": [1], "timestamps_unix_nano": [NOW]}))
+    assert "1.8 and 1.9" in refused(server, binary(refused_), PROTO), "an attribute and a time, or a value and a time"
+    send(server, named("events-1.10", profile({"stack_index": 1, "attribute_indices": [2, 3], "timestamps_unix_nano": [NOW]}, sample=(9, 10))))
+    assert server.total("events-1.10") == 10_000_000, "two attributes and a time"
+    send(server, named("mixed-1.10", profile({"stack_index": 1, "attribute_indices": [2], "timestamps_unix_nano": [NOW]},
+                                             {"stack_index": 1, "values": [5]}, sample=(9, 10))))
+    assert server.total("mixed-1.10") == 60_000_000, "another sample tells"
+    monkeypatch.setitem(proto.MESSAGES, "OProfile", PROFILE_1_7)
+    old = {"sample_type": [{"type_strindex": 1, "unit_strindex": 2}], "samples": [{"stack_index": 0}], "location_indices": [1, 2], "time_nanos": NOW,
+           "duration_nanos": SECOND, "period_type": {"type_strindex": 1, "unit_strindex": 2}, "period": 1}
+    assert "1.7 or earlier" in refused(server, binary(named("refused", old)), PROTO)
+    text_ = b'{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"sampleType":[{}],"sample":[{"locationsStartIndex":1,"locationsLength":2,"value":["5"]}]}]}]}]}'
+    assert "1.7 or earlier" in refused(server, text_, JSON)
+    assert server.total("refused") in (0, None)
+
+
+def test_names_of_1_8_in_json(server):
+    message = named("names-1.8", one(77))
+    body = as_json(message).replace(b'"samples"', b'"sample"').replace(b'"lines"', b'"line"')
+    assert server.request("POST", PATH, body, JSON) == (200, b"{}")
+    assert tree(server.get("/api/profile", service="names-1.8")[1]) == {("main", "work"): 77}
+
+
+# ---- partial success ----
+
+def partly(server, message):
+    """The answers in both encodings, which say the same: (rejected profiles, error message)."""
+    status, answer = server.request("POST", PATH, binary(message), PROTO)
+    assert status == 200, answer
+    inner = {number: value for number, _, value in proto.fields(next(value for _, _, value in proto.fields(answer)))}
+    status, answer = server.request("POST", PATH, as_json(message, hex_ids=False), JSON)
+    assert status == 200, answer
+    said = json.loads(answer)["partialSuccess"]
+    assert (int(said["rejectedProfiles"]), said["errorMessage"]) == (inner.get(1, 0), inner[2].decode())
+    return inner.get(1, 0), inner[2].decode()
+
+
+def test_good_profiles_are_kept(server):
+    """A bad profile, sample or element of a table costs what refers to it, and nothing else."""
+    good = {"stack_index": 1, "values": [7]}
+    message = named("partly-a", profile(good), profile({"stack_index": 99, "values": [1]}), profile(good, {"stack_index": 1, "values": [-5]}, sample=(9, 10)),
+                    profile(good, {"stack_index": 2, "values": [1, 2]}, time_unix_nano=NOW - SECOND), {"samples": [good]})
+    message["resource_profiles"] += named("partly-b", one(30))["resource_profiles"]
+    refused_, why = partly(server, message)
+    assert refused_ == 3 and "stack_index 99" in why and "3 profiles and 1 samples of others are left out" in why
+    assert (server.total("partly-a"), server.total("partly-b")) == (2 * 14, 2 * 30), "both times"
+    refused_, why = partly(server, named("partly-c", one(5), profile({"stack_index": 2, "values": [6]}), mapping_table=[{}, {"filename_strindex": 99}]))
+    assert refused_ == 1 and "mapping_table[1]: filename_strindex 99" in why and server.total("partly-c") == 10
+    refused_, why = partly(server, named("partly-d", one(5), link_table=[{}, {"trace_id": b"x"}]))
+    assert refused_ == 0 and "link_table[1]" in why and server.total("partly-d") == 10, "an element that nothing uses is a warning"
+    refused_, why = partly(server, named("partly-e", one(5), profile(*[{"stack_index": 1, "values": [1 << 62]}] * 2, time_unix_nano=NOW - SECOND)))
+    assert refused_ == 1 and "too large" in why and server.total("partly-e") == 10
+    bad = request(one(5), resource=[{"key_strindex": 99}])
+    bad["resource_profiles"] += named("partly-f", one(8))["resource_profiles"]
+    refused_, why = partly(server, bad)
+    assert refused_ == 1 and "resource.attributes[0]" in why and server.total("partly-f") == 16
+
+
+def test_differences(server):
+    """alloc_* is kept, inuse_* with values below zero is not, and the line says why."""
+    table = {"string_table": strings(b"alloc_space", b"inuse_space", b"bytes", b"space")}
+    refused_, why = partly(server, named("delta", one(900, sample=(14, 16), period=(17, 16)), profile(
+        {"stack_index": 1, "values": [5]}, {"stack_index": 2, "values": [-40]}, sample=(15, 16), period=(17, 16)), **table))
+    assert refused_ == 1 and "must not be negative, as those of a difference are" in why
+    assert (server.total("delta", kind="alloc"), server.total("delta", kind="live")) == (1800, 0)
+
+
+def test_bounds_are_partial_success(start_server, tmp_path):
+    (tmp_path / "limits.conf").write_text("[limits]\nservices = 1\n")
+    server = start_server("--config", str(tmp_path / "limits.conf"))
+    message = named("first", one(3))
+    message["resource_profiles"] += named("second", one(4))["resource_profiles"]
+    refused_, why = partly(server, message)
+    assert refused_ == 1 and "services in [limits]" in why and server.total("first") == 6

@@ -6,8 +6,8 @@ import urllib.parse
 
 from pprof import encode
 
-FRAMES = "[...document.querySelectorAll('#chart .frame')]"
-TEXTS = f"{FRAMES}.map((g) => g.getAttribute('name'))"
+FRAMES = "(document.getElementById('chart')?.graph.frames() ?? [])"  # what is painted on the canvas
+TEXTS = f"{FRAMES}.map((frame) => frame.name)"
 ROWS = "[...document.querySelectorAll('#top tbody tr')].map((row) => row.querySelector('td.name button').textContent)"
 MAIN = ("Program.Main", "Orders.Worker.ExecuteAsync(async)")
 SHOP = {
@@ -38,17 +38,22 @@ def fill(server, service, stacks, tags="", at=None, seconds=10):
     assert status == 200, status
 
 
+def digits(number):
+    """Three that count."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.{1 if number >= 9.995 else 2}f}"
+
+
 def format_value(value, unit):
-    units = {"nanoseconds": ((3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs")),
+    units = {"nanoseconds": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
              "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))}.get(unit, ())
     for size, name in units:
         if value >= size:
-            return f"{value / size:.2f} {name}"
+            return f"{digits(value / size)} {name}"
     return f"{value}{ {'nanoseconds': ' ns', 'bytes': ' B'}.get(unit, '')}"
 
 
 def format_share(part, whole):
-    return f"{100 * part / whole if whole else 0:.2f} %"
+    return f"{digits(100 * part / whole) if whole and part else 0} %"
 
 
 class Page:
@@ -113,6 +118,21 @@ class Page:
         values = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key.upper()[0]))}
         self.browser.call("Input.dispatchKeyEvent", type="keyDown", **values, **text)
         self.browser.call("Input.dispatchKeyEvent", type="keyUp", **values)
+
+    def frame_at(self, name, chart="chart"):
+        """The middle of a frame's painted part, in the window."""
+        x, y, *_ = self.box(f"#{chart} canvas")
+        left, top, width = self.js(f"(() => {{ const f = document.getElementById('{chart}').graph.frames().find((f) => f.name === {json.dumps(name)}); return [f.x, f.y, f.width]; }})()")
+        return x + left + width / 2, y + top + 10
+
+    def mouse(self, kind, x, y, **more):
+        self.browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def click_frame(self, name, chart="chart", button="left"):
+        x, y = self.frame_at(name, chart)
+        self.mouse("mouseMoved", x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y, button=button, clickCount=1)
 
     def box(self, selector):
         return self.js(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"

@@ -4,19 +4,21 @@ The page in headless Chromium: the profile, what is selected, the timeline, the 
 that `edgeprof flame` writes. Pictures are left in build/*/tests/tools/shots to be looked at."""
 import json
 import os
+import re
 import subprocess
 import time
 
 import pytest
 
 from generate import context, message, module, nodes, origin, profile, tag_set
+from harness import clean_environment
 from page_kit import FRAMES, MAIN, ROWS, SHOP, TEXTS, fill, format_share, format_value
 from sample import SOURCE, marked
 
 NOW = 0  # set by conftest.py when the first test begins
 START = int(time.time()) // 60 * 60 - 600  # of the service that is busy
 BUSY = {"service": "busy", "from": START, "to": START + 600}
-MARKED = f"{FRAMES}.filter((g) => g.querySelector('rect').getAttribute('fill') === 'var(--mark)')"
+MARKED = f"{FRAMES}.filter((f) => f.marked)"
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +34,21 @@ def server(shared_server):
     assert shared_server.stderr() == ""
 
 
-def test_empty(page_of, start_server):
+def test_empty(page_of, start_server, shipped, sample):
     page = page_of(start_server())
     page.open()
     text = page.text("empty")
-    assert "No profiles yet" in text and "edgeprof run" in text and page.server.url in text, f"empty state: {text}"
+    assert "No profiles yet" in text and f"EDGEPROF_ENDPOINT={page.server.url} ./your-service" in text, f"empty state: {text}"
     assert page.hidden("view") and page.hidden("timeline"), "nothing else is shown"
     page.shot("empty")
     page.open({"view": "devices"})
     assert "No profiles yet" in page.text("empty"), "the same for devices"
+    advised = next(line for line in text.splitlines() if line.startswith("edgeprof run"))
+    command = [shipped, *advised.replace("./any-program", f"{sample} 500").split()[1:]]
+    subprocess.run(command, check=True, env=clean_environment(), timeout=60)
+    page.open()
+    page.after(lambda: page.click("#services td.name button"))
+    assert "hot" in page.js(ROWS), "the advised command fills this page"
 
 
 def test_shown(page):
@@ -58,9 +66,9 @@ def test_shown(page):
 def test_search(page):
     page.open({"service": "shop"})
     page.type_into("search", "PRICING")
-    marked = page.js(f"{MARKED}.map((g) => g.getAttribute('name'))")
+    marked = page.js(f"{MARKED}.map((f) => f.name)")
     assert sorted(marked) == ["Orders.Pricing.Calculate(async)", "Orders.Pricing.Round"], "frames that are found"
-    assert "2 frames, 76.09 %" in page.text("detail"), "what was found is said"
+    assert "2 frames, 76.1 %" in page.text("detail"), "what was found is said"
     assert page.address("search") == "PRICING", "the search is in the address"
     page.shot("search")
     page.open({"service": "shop", "search": "PRICING"})
@@ -72,15 +80,15 @@ def test_search(page):
 
 
 def frame(name):
-    return f"{FRAMES}.find((g) => g.getAttribute('name') === {json.dumps(name)})"
+    return f"{FRAMES}.find((f) => f.name === {json.dumps(name)})"
 
 
 def width_of(page, name):
-    return page.js(f"Number({frame(name)}?.querySelector('rect').getAttribute('width') ?? 0)")
+    return page.js(f"{frame(name)}?.width ?? 0")
 
 
 def top_of(page, name):
-    return page.js(f"{frame(name)}.getBoundingClientRect().top")
+    return page.js(f"{frame(name)}.y")
 
 
 def test_zoom(page):
@@ -88,9 +96,9 @@ def test_zoom(page):
     whole, part = width_of(page, "Program.Main"), width_of(page, "Orders.Pricing.Round")
     assert 0 < part < 0.7 * whole, f"a part is narrower: {part} of {whole}"
     assert page.js("document.getElementById('reset').disabled && document.getElementById('copy').disabled"), "nothing to reset or copy"
-    page.js(f"{frame('Orders.Pricing.Round')}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    page.click_frame("Orders.Pricing.Round")
     assert abs(width_of(page, "Orders.Pricing.Round") - whole) < 2, "zoomed"
-    assert "3.00 s, 65.22 %" in page.text("detail"), "the frame's figures are said"
+    assert "3.00 s, 65.2 %" in page.text("detail"), "the frame's figures are said"
     assert page.address("zoom") == "4:Orders.Pricing.Round", "the zoom is in the address"
     page.js("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
     page.click("#copy")
@@ -111,7 +119,7 @@ def test_zoom(page):
 def test_frame_keys(page):
     page.open({"service": "shop"})
     page.js("document.getElementById('chart').focus()")
-    current = f"{FRAMES}.find((g) => g.classList.contains('current'))?.getAttribute('name')"
+    current = f"{FRAMES}.find((f) => f.current)?.name"
     whole = width_of(page, "Program.Main")
     for key, wanted in (("ArrowDown", "all"), ("ArrowDown", "Program.Main"), ("ArrowDown", MAIN[1]), ("ArrowRight", "[thread exit]"),
                         ("ArrowLeft", MAIN[1]), ("ArrowDown", "Orders.Pricing.Calculate(async)"), ("ArrowUp", MAIN[1])):
@@ -158,8 +166,8 @@ def test_lines(page, known):
     line = marked("hot")
     place, lines = lines_shown(page, "hot")
     assert place == f"{SOURCE}:{line}", "the hottest line, not that of the first address"
-    assert lines == [f"sample.c:{line} flat 93.75 %, cum 93.75 %", f"sample.c:{line - 1} flat 6.25 %, cum 6.25 %"]
-    page.js(f"{frame('hot')}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    assert lines == [f"sample.c:{line} flat 93.8 %, cum 93.8 %", f"sample.c:{line - 1} flat 6.25 %, cum 6.25 %"]
+    page.click_frame("hot")
     assert f"{SOURCE}:{line}" in page.text("detail"), "the frame's, too"
     page.shot("lines-of-a-function")
     page.after(lambda: page.click("#refresh"))
@@ -204,6 +212,17 @@ def test_labels(page):
     assert page.hidden("problem"), "the problem goes away"
     page.open("#service=versions&tag=version%3D2")
     assert "1.40 s" in page.text("figures"), "addresses of older versions"
+
+
+def test_share_and_trend_of_labels(page):
+    page.open({"service": "versions"})
+    page.js("document.getElementById('labels').open = true; document.querySelector('.label-values[data-key=version]').open = true")
+    page.wait("document.querySelectorAll('.label-values tbody tr').length === 2")
+    rows = page.js("[...document.querySelectorAll('.label-values tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
+    assert [row[:3] for row in rows] == [["1", "76.7 %", "4.60 s"], ["2", "23.3 %", "1.40 s"]] and page.js("document.querySelectorAll('.label-values .spark').length") == 2, rows
+    page.after(lambda: page.js("document.querySelector('.label-values tbody tr:nth-child(2) button').click()"))
+    assert page.address("filter") == 'version="2"' and page.js("document.querySelector('.label-values').open"), "a value is a filter; the list stays open"
+    page.shot("labels")
 
 
 def test_groups(page):
@@ -263,7 +282,7 @@ def test_buckets(page):
     assert (data["from"], data["step"], data["buckets"]) == (START, 60, 10), "buckets of a minute"
     assert data["series"][0]["values"] == [(i + 1) * 10**9 for i in range(10)], "sums by bucket"
     page.open(BUSY)
-    assert "55.00 s" in page.text("readout"), f"sum of the timeline: {page.text('readout')}"
+    assert "55.0 s" in page.text("readout"), f"sum of the timeline: {page.text('readout')}"
     x, y, width, height = page.box("#plot svg")
     page.browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + width * 0.75, y=y + 40)
     api = page.server.get("/api/timeline", **BUSY, buckets=240)[1]
@@ -290,7 +309,7 @@ def test_brush(page):
     at = lambda minute: x + width * minute / 10
     page.after(lambda: page.drag(at(2), at(5), y + 40))
     assert chosen(page) == [START + 120, START + 300], "chosen with the mouse"
-    assert "12.00 s" in page.text("figures") and "12.00 s" in page.text("readout"), "of it are minutes 3, 4 and 5"
+    assert "12.0 s" in page.text("figures") and "12.0 s" in page.text("readout"), "of it are minutes 3, 4 and 5"
     profile_is_of(page, "the mouse")
     page.shot("brush")
     page.after(lambda: page.drag(at(5), at(6), y + 40))
@@ -314,11 +333,48 @@ def test_brush_keys(page):
     page.after(lambda: page.key("Home"))
     assert chosen(page) == [START, START + 540], "to the very start"
     profile_is_of(page, "the keyboard")
-    assert "18.00 s" not in page.text("figures"), "figures are of the new time"
+    assert "18.0 s" not in page.text("figures"), "figures are of the new time"
     page.after(lambda: page.click("#zoom-in"))
     assert [page.address("from"), page.address("to"), page.address("at")] == [str(START), str(START + 540), ""], "zoomed in"
     page.after(lambda: page.click("#zoom-out"))
     assert float(page.address("to")) - float(page.address("from")) >= 1070, "zoomed out"
+
+
+def test_link_has_the_service(page):
+    page.open({"view": "flame"})
+    chosen = page.js("document.getElementById('service').value")
+    assert chosen and page.address("service") == chosen, "a shared link shows the same one"
+    names = page.js("[...document.getElementById('service').options].map((o) => o.value)")
+    assert names == sorted(names) and len(names) > 2, "in the order of their names"
+
+
+def test_gaps_are_not_covered(page_of, start_server):
+    server = start_server()
+    for at in (900, 300):
+        fill(server, "gaps", SHOP, at=int(time.time()) - at)
+    fill(server, "gaps", SHOP, "device=b", at=int(time.time()) - 305)
+    profile = server.get("/api/profile", service="gaps")[1]
+    assert 24 <= profile["covered"] <= 26 and profile["to"] - profile["from"] > 600, "two stretches, one of two devices"
+    page = page_of(server)
+    page.open({"service": "gaps"})
+    figures = page.text("figures").split("\n")
+    assert figures[figures.index("data covers") - 1] in ("24 s", "25 s", "26 s"), figures
+
+
+def test_svg_has_the_colours_of_the_page(page_of, start_server, cli, folder):
+    server = start_server()
+    body = message(1, 0, origin("colours"), [module(4096, 4096, 0, b"", "/usr/lib/libz.so.1"), module(8192, 4096, 0, b"", "/opt/lib.so.d/app")],
+                   nodes([0, 1], [8292, 4100]), [profile({2: 100})], unix_minus_uptime=(NOW - 60) * 10**9)
+    assert server.push(body) == 200
+    page = page_of(server)
+    page.open({"service": "colours"})
+    shown = dict(page.js(f"{FRAMES}.map((f) => [f.name, f.fill])"))
+    path = os.path.join(folder, "colours.svg")
+    assert cli.run("flame", "--db", server.db, "-o", path).returncode == 0
+    with open(path) as file:
+        drawn = dict(re.findall(r"<title>(.*?) [0-9.]+%</title><rect [^>]*fill=\"(.*?)\"", file.read()))
+    numbers = lambda fills: {name: re.findall(r"[0-9]+", fill) for name, fill in fills.items()}
+    assert numbers(drawn) == numbers(shown) and len(drawn) == 3, (drawn, shown)
 
 
 def test_history(page):
@@ -358,9 +414,8 @@ def test_keyboard(page):
     page.key("g")
     assert page.js("document.activeElement.id") == "chart", "G goes to the flame graph"
     page.after(lambda: page.key("r"))
-    for number, view in enumerate(("flame", "callers", "diff", "span", "devices", "crashes", "incidents", "verdict", "leaks"), 1):
-        if number > 1:
-            page.after(lambda: page.key(str(number)))
+    for number, view in enumerate(("start", "flame", "diff", "span", "devices", "crashes", "incidents", "verdict", "leaks"), 1):
+        page.after(lambda: page.key(str(number)))
         assert page.js("document.querySelector('#views [aria-current]').dataset.view") == view, f"{number} is a view"
     before = page.js("getComputedStyle(document.body).backgroundColor")
     page.key("d")

@@ -9,12 +9,13 @@ import shutil
 import socket
 import subprocess
 import time
+import types
 
 import pytest
 
 from generate import context, crash, message, module, nodes, number, origin, profile, stats, tag_set, timeline, unsampled
 from harness import wait_until
-from page_kit import SHOP, fill, format_share, format_value
+from page_kit import ROWS, SHOP, fill, format_share, format_value
 
 pytestmark = pytest.mark.all
 
@@ -38,6 +39,76 @@ def server(shared_server):
     diff_fill(shared_server)
     spans_fill(shared_server)
     return shared_server
+
+
+# ---- all services ----
+
+def test_services(page_of, start_server):
+    server = start_server()
+    fill(server, "quiet", {("main", "rest"): SECOND // 100}, at=NOW - 300)
+    fill(server, "busy", {("main", "work"): 5 * SECOND}, at=NOW - 300)
+    fill(server, "busy", {("main", "work"): 3 * SECOND}, at=NOW - 40_000)
+    for i, version in enumerate(("1.1", "1.2")):
+        assert server.push(device(60 + i, "ab"[i], version, 90 - i, number(10, 16_000 + i), pid=i)) == 200
+    crash_push(server, 71, "a", "1.1", [4100, 4200], unix=(NOW - 400) * SECOND)
+    incident_push(server, 72, "b", 3, NOW - 300)
+    page = page_of(server)
+    page.open()
+    names = page.js("[...document.querySelectorAll('#services td.name button')].map((b) => b.textContent)")
+    assert names == ["busy", "gateway", "quiet", "shop"], "the one that uses most is first"
+    row = lambda name: [cell.split("\n")[0] for cell in (page.rows("services", i)[names.index(name)] for i in range(9))]
+    assert [row(name)[2] for name in names] == ["8.00 s", "2.00 s", "10.0 ms", "–"], "CPU time"
+    assert row("gateway")[3:8] == ["2", "1.2, 1.1", "1", "–", "1.6 %"] and row("shop")[5:7] == ["–", "1"], [row("gateway"), row("shop")]
+    assert page.js("document.querySelectorAll('#services .spark path').length") == 4 and page.js("document.querySelector('.spark path').getAttribute('d').length") > 100
+    assert page.hidden("timeline") and page.hidden("labels")
+    page.type_into("service-filter", "1.2")
+    assert page.js("[...document.querySelectorAll('#services td.name button')].map((b) => b.textContent)") == ["gateway"], "found by its version"
+    page.after(lambda: page.js("[...document.querySelectorAll('#services .link.bad')][0].click()"))
+    assert [page.address("view"), page.address("find"), len(page.rows("crashes", 0))] == ["crashes", "gateway", 1], "its crashes"
+    page.after(lambda: page.js("history.back()"))
+    page.type_into("service-filter", "")
+    page.after(lambda: page.click("#services td.name button"))
+    assert [page.address("view"), page.address("service")] == ["", "busy"] and "work" in page.js(ROWS), "to the service"
+
+
+# ---- the timeline's marks ----
+
+def test_marks(page_of, start_server):
+    server = start_server()
+    for i, (name, version, ago, start) in enumerate((("a", "1.1", 3000, 1), ("a", "1.1", 2500, 2), ("a", "1.2", 2000, 3), ("b", "1.2", 2400, 4), ("b", "1.2", 2400, 5))):
+        assert server.push(device(60 + i, name, version, ago, pid=i, start=start)) == 200
+    crash_push(server, 71, "a", "1.1", [4100, 4200], unix=(NOW - 1500) * SECOND)
+    incident_push(server, 72, "b", 3, NOW - 1000, service="gateway")
+    page = page_of(server)
+    page.open({"service": "gateway"})
+    page.wait("document.querySelectorAll('#plot .mark').length > 0")
+    marks = page.js("[...document.querySelectorAll('#plot .mark')].map((m) => [m.getAttribute('class').slice(5), m.querySelector('title').textContent.slice(20)])")
+    assert sorted(marks) == [["crash", "crash on a: SIGSEGV"], ["incident", "incident on b: span checkout"], ["restart", "restart on a: gatewayd"],
+                             ["version", "new version on a: 1.1 → 1.2"]], "two processes side by side are no restart"
+    assert page.js("document.querySelector('#marks summary').textContent") == "1 new version, 1 crash, 1 incident, 1 restart"
+    x = page.js("[...document.querySelectorAll('#plot .mark')].map((m) => Number(/translate.([0-9.]+)/.exec(m.getAttribute('transform'))[1]))")
+    data = server.get("/api/timeline", service="gateway", buckets=240, **{"from": "now-3600s"})[1]
+    width = page.js("Number(document.querySelector('#plot svg').getAttribute('width'))")
+    at = (NOW - 1500 - data["from"]) / data["step"] / data["buckets"] * width
+    assert any(abs(one - at) < 30 for one in x), f"the crash is at {at}: {x}"
+    page.js("document.getElementById('marks').open = true")
+    page.after(lambda: page.js("[...document.querySelectorAll('#marks button')].find((b) => b.textContent.includes('crash')).click()"))
+    assert page.address("view") == "crashes" and page.address("crash"), "a mark leads to what happened"
+
+
+def test_fit_and_wheel(page):
+    page.open({"service": "calls", "range": "6h"})
+    page.after(lambda: page.click("#fit"))
+    length = float(page.address("to")) - float(page.address("from"))
+    assert 0 < length <= 300 and not page.hidden("chart"), f"{length} s of data"
+    shown = page.js("(() => { const e = document.querySelector('#plot .edge.at'); return e.ariaValueMax - e.ariaValueMin; })()")  # ends now, if that is earlier
+    x, y, width, height = page.box("#plot svg")
+    page.after(lambda: page.mouse("mouseWheel", x + width / 2, y + height / 2, deltaX=0, deltaY=200, modifiers=2))
+    assert float(page.address("to")) - float(page.address("from")) > 1.1 * shown, "the wheel zooms"
+    before = float(page.address("from"))
+    page.after(lambda: page.mouse("mouseWheel", x + width / 2, y + height / 2, deltaX=-200, deltaY=0))
+    assert float(page.address("from")) < before, "sideways it moves"
+    assert len(page.js("[...document.querySelectorAll('#plot .level')]")) >= 1 and "cores" in page.js("document.querySelector('#plot text').textContent"), "an axis"
 
 
 # ---- callers and callees ----
@@ -68,8 +139,9 @@ def test_callers(page):
     page.open({"service": "calls"})
     page.after(lambda: page.js("[...document.querySelectorAll('#top tbody tr')].find((r) => r.querySelector('td.name button').textContent === 'f')"
                                ".querySelector('.quiet').click()"))
-    assert [page.address("view"), page.address("fn")] == ["callers", "f"], "a function's callers by the table"
+    assert [page.address("view"), page.address("fn")] == ["", "f"], "a function's callers by the table, in the graph's place"
     api = page.server.get("/api/callers", service="calls", function="f")[1]
+    page.js("document.getElementById('fn-tables').open = true")
     for side, rest in (("callers", "(no caller: root of the stack)"), ("callees", "(the function itself)")):
         left = api["total"] - sum(row["value"] for row in api[side])
         wanted = [(format_share(row["value"], api["total"]), format_value(row["value"], "nanoseconds"), row["name"]) for row in api[side]]
@@ -78,21 +150,21 @@ def test_callers(page):
         assert sorted(shown) == sorted(wanted), f"{side} are the API's"
     assert format_value(api["total"], "nanoseconds") in page.text("fn-figures") and format_share(api["self"], api["all"]) in page.text("fn-figures"), "figures"
     for chart, wanted in (("callers", {"f", "main", "other"}), ("callees", {"f", "g", "h"})):
-        texts = page.js(f"[...document.querySelectorAll('#chart-{chart} .frame div')].map((d) => d.textContent)")
+        texts = page.js(f"document.getElementById('chart-{chart}').graph.frames().map((f) => f.name)")
         assert set(texts) == wanted, f"graph of {chart}"
-    tops = page.js("['main', 'f'].map((name) => [...document.querySelectorAll('#chart-callers .frame')]"
-                   ".find((g) => g.getAttribute('name') === name).getBoundingClientRect().top)")
+    tops = page.js("['main', 'f'].map((name) => document.getElementById('chart-callers').graph.frames().find((f) => f.name === name).y)")
     assert tops[0] < tops[1], "callers stand above the function"
     page.after(lambda: page.js("[...document.querySelectorAll('#callees-table button')].find((b) => b.textContent === 'h').click()"))
     assert page.address("fn") == "h", "on to a callee"
     page.after(lambda: page.js("history.back()"))
-    assert page.js("document.getElementById('fn').value") == "f", "and back"
-    page.type_into("fn", "nothing")
-    page.after(lambda: page.js("document.getElementById('fn').form.requestSubmit()"))
-    assert "in no stack" in page.text("fn-hint"), "a function that is not there"
-    page.open({"service": "calls", "view": "callers"})
-    assert "Type a function" in page.text("fn-hint"), "none is chosen yet"
-    assert page.js("document.querySelectorAll('#fn-list option').length") == 5, "what is offered"
+    assert "Callers and callees of f" in page.text("sandwich"), "and back"
+    page.shot("sandwich")
+    page.after(lambda: page.js("[...document.querySelectorAll('#top td.name button')].find((b) => b.textContent === 'main').click()"))
+    assert page.address("fn") == "main", "a function of the table"
+    page.after(lambda: page.click("#fn-close"))
+    assert page.hidden("sandwich") and not page.hidden("chart") and page.js("document.getElementById('chart').graph.frames().length") > 5, "the flame graph again"
+    page.open({"service": "calls", "view": "callers", "fn": "nothing"})
+    assert "in no stack" in page.text("fn-hint"), "a function that is not there, in a link of an older page"
 
 
 # ---- comparing ----
@@ -114,7 +186,7 @@ def diff_is_shown(page, api, what):
     shares = {row["name"]: (row["self"][0] / left, row["self"][1] / right) for row in api["rows"]}
     names = page.js("[...document.querySelectorAll('#diff-table td.name button')].map((b) => b.textContent)")
     assert sorted(names) == sorted(shares), f"{what}: functions"
-    for column, wanted in ((0, lambda a, b: f"{100 * a:.2f} %"), (1, lambda a, b: f"{100 * b:.2f} %"), (2, lambda a, b: signed(100 * (b - a)))):
+    for column, wanted in ((0, lambda a, b: format_share(a, 1)), (1, lambda a, b: format_share(b, 1)), (2, lambda a, b: signed(100 * (b - a)))):
         assert page.rows("diff-table", column) == [wanted(*shares[name]) for name in names], f"{what}: column {column}"
     changes = [abs(shares[name][1] - shares[name][0]) for name in names]
     assert changes == sorted(changes, reverse=True), f"{what}: largest change first"
@@ -123,9 +195,8 @@ def diff_is_shown(page, api, what):
 
 def hue_of(page, name):
     """Of a frame of the difference's graph, as red, green, blue."""
-    text = page.js(f"getComputedStyle([...document.querySelectorAll('[data-of=diff] .frame')].find((g) => g.getAttribute('name') === {json.dumps(name)})"
-                   ".querySelector('rect')).fill")
-    return [int(part) for part in text[text.index("(") + 1:-1].split(",")[:3]]
+    return page.js(f"(() => {{ const c = new OffscreenCanvas(1, 1).getContext('2d'); c.fillStyle = document.querySelector('[data-of=diff] .chart').graph.frames()"
+                   f".find((f) => f.name === {json.dumps(name)}).fill; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; }})()")[:3]
 
 
 def test_diff(page):
@@ -145,6 +216,13 @@ def test_diff(page):
     assert [page.address("filter"), page.address("basefilter")] == ['version="1"', 'version="2"'], "swapped"
     names = page.js("[...document.querySelectorAll('#diff-table td.name button')].map((b) => b.textContent)")
     assert page.rows("diff-table", 2)[names.index("New")] == "−20.00", "the other way round"
+
+
+def test_diff_without_a_baseline(page):
+    """Nothing is more or less than what is not there."""
+    page.open({"service": "diff", "view": "diff", "basefilter": 'version="none"', "base": "same"})
+    fills = set(page.js("document.querySelector('[data-of=diff] .chart').graph.frames().map((f) => f.fill)"))
+    assert "has no profiles" in page.text("sides") and len(fills) == 1 and " 8% 86%" in fills.pop(), fills
 
 
 def test_diff_form(page):
@@ -185,18 +263,47 @@ def test_spans(page):
     assert [row[0] for row in shown if len(row[0]) == 32] == [f"{TRACE[0]:016x}{TRACE[1]:016x}"], "and their trace"
     page.after(lambda: page.js(f"[...document.querySelectorAll('#span-table button')].find((b) => b.textContent === '{SPAN:016x}').click()"))
     assert page.address("span_id") == f"{SPAN:016x}", "a span of the list"
-    assert "15.00 ms" in page.text("one-span") and "covers" not in page.text("one-span"), "its figures"
-    assert sorted(page.js("[...document.querySelectorAll('#one-span #chart .frame div')].map((d) => d.textContent)")) == ["all", "app+0x4", "app+0x68"], \
+    assert "15.0 ms" in page.text("one-span") and "covers" not in page.text("one-span"), "its figures"
+    assert sorted(page.js("document.querySelector('#one-span .chart').graph.frames().map((f) => f.name)")) == ["all", "app+0x4", "app+0x68"], \
         "its flame graph"
+
+
+def test_a_span_has_one_graph_of_all_that_it_did(page_of, start_server):
+    server = start_server()
+    body = message(1, 0, origin("one"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 0], [4100, 4200]),
+                   [profile([(1, 1, 0, 10)], quantum=1_000_000), profile([(2, 1, 0, 40)], kind=2, quantum=1_000_000)],
+                   unix_minus_uptime=(NOW - 120) * SECOND, contexts=[context(0, SPAN, TRACE)])
+    assert server.push(body) == 200
+    page = page_of(server)
+    page.open(f"?span_id={SPAN:016x}")
+    frames = page.js("document.querySelector('#one-span .chart').graph.frames().map((f) => f.name)")
+    assert "50.0 ms" in page.text("one-span") and {"app+0x4", "app+0x68"} <= set(frames), f"CPU time and waits: {frames}"
+    page.open(f"?span_id={SPAN:016x}&kind=cpu")
+    assert "10.0 ms" in page.text("one-span"), "or the kind that was chosen"
+
+
+def test_every_span_is_listed(start_server):
+    """A tree with what each span called would have room for a part of them."""
+    server, many = start_server(), 3000
+    depth = 5
+    stacks = [(depth, i + 1, 1, 1) for i in range(many)]
+    body = message(1, 0, origin("busy"), [module(4096, 65536)], nodes([0] + [1] * (depth - 1), [4100 + 100 * i for i in range(depth)]), [profile(stacks)],
+                   contexts=[context(0, SPAN + i, TRACE) for i in range(many)])
+    assert server.push(body) == 200
+    flat = server.get("/api/profile", service="busy", group="span_id", depth=1)[1]
+    assert (len(flat["tree"]["children"]), flat["pruned"], flat["total"]) == (many, 0, many * 10_000_000)
+    assert {child["value"] for child in flat["tree"]["children"]} == {10_000_000}
+    whole = server.get("/api/profile", service="busy", group="span_id")[1]
+    assert len(whole["tree"]["children"]) < many and whole["pruned"], "as before: the graph is pruned"
 
 
 def test_span_links(page):
     """As a tracing tool makes them: nothing but an id, other services here or not."""
     page.open(f"?span_id={SPAN + 1:016x}")
-    assert "20.00 ms" in page.text("one-span"), "a span by its id alone"
+    assert "20.0 ms" in page.text("one-span"), "a span by its id alone"
     assert [page.address("view"), page.js("location.search")] == ["span", ""], "the address is the page's own now"
     page.open(f"?view=span&trace_id={TRACE[0]:016X}{TRACE[1]:016X}&from={NOW - 600}&to={NOW}")
-    assert "65.00 ms" in page.text("one-span"), "a trace by its id, in capitals, with times"
+    assert "65.0 ms" in page.text("one-span"), "a trace by its id, in capitals, with times"
     page.open("?span_id=00000000000000aa")
     assert "No samples for this span" in page.text("empty"), "an id that nobody has"
 
@@ -243,16 +350,16 @@ def test_devices(page_of, start_server):
     names = page.js("[...document.querySelectorAll('#devices td.name button')].map((b) => b.textContent)")
     assert sorted(names) == sorted(api), "devices are the API's"
     cell = lambda name, column: page.rows("devices", column)[names.index(name)]
-    assert cell("c", 2) == "41 (163.09 KiB)", "spool's depth"
+    assert cell("c", 2) == "41 (163 KiB)", "spool's depth"
     assert cell("d", 2) == os.strerror(28), "spool's error"
     assert cell("b", 3).startswith("10") and "3 ring full (5.00 ms), 7 entries full" in cell("b", 3), f"losses: {cell('b', 3)!r}"
-    assert [cell("a", 4), cell("a", 5), cell("a", 6), cell("a", 7)] == ["1.2, 1.1", "340 ppm", "edgeprof/0.1.0", "2"], "version, cost, agent, processes"
+    assert [cell("a", 4), cell("a", 5), cell("a", 6), cell("a", 7)] == ["1.2, 1.1", "0.034 %", "edgeprof/0.1.0", "2"], "version, cost, agent, processes"
     late = page.js("[...document.querySelectorAll('#devices tbody tr')].filter((r) => r.cells[1].classList.contains('bad')).map((r) => r.querySelector('button').textContent)")
     assert late == ["c"], "who is late"
     figures = dict(zip(*[iter(reversed(page.text("device-figures").split("\n")))] * 2))
     assert figures == {"devices": str(len(api)), "late": "1", "waiting in spools": "41", "lost": "10"}, "figures of all"
     page.js("[...document.querySelectorAll('#devices th button')].find((b) => b.textContent === 'spool').click()")
-    assert [page.rows("devices", 2)[0], page.address("sort")] == ["41 (163.09 KiB)", "-spool"], "sorted by spool"
+    assert [page.rows("devices", 2)[0], page.address("sort")] == ["41 (163 KiB)", "-spool"], "sorted by spool"
     page.type_into("filter", "no space")
     assert len(page.rows("devices", 0)) == 1, "filtered"
     page.after(lambda: page.click("#devices td.name button"))
@@ -286,6 +393,20 @@ def test_no_targets(page):
 
 # ---- crashes ----
 
+def test_devices_are_counted_once(page_of, start_server):
+    """However many services they run; and profiling that costs much is marked."""
+    server = start_server()
+    for i, service in enumerate(("gateway", "shop", "shop2")):
+        body = message(i + 1, 0, origin(service, [("device", "a")], pid=i), [module(4096, 4096)], nodes([0], [4100]), [profile({1: 100})],
+                       stats(1000, 990, 5, 5) + number(10, 226_766 if i else 0), unix_minus_uptime=(NOW - 60) * SECOND)
+        assert server.push(body) == 200
+    page = page_of(server)
+    page.open({"view": "devices"})
+    assert page.text("device-figures").split("\n")[:2] == ["1", "device"] and len(page.rows("devices", 0)) == 3
+    assert sorted(page.rows("devices", 5)) == ["22.7 %", "22.7 %", "–"], "cost"
+    assert page.js("[...document.querySelectorAll('#devices tbody tr')].filter((r) => r.cells[5].classList.contains('bad')).length") == 2
+
+
 def crash_push(server, segment, device, version, frames, **about):
     threads = [(100, "worker", len(frames)), (101, "other", 0)] if frames else []
     body = message(segment, 0, origin("gateway", [("device", device), ("version", version)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")],
@@ -307,7 +428,9 @@ def test_crashes(page_of, start_server):
     assert page.address("range") == "1d", "a day of crashes"
     api = server.get("/api/crashes", **{"from": "now-86400s"})[1]["groups"]
     reasons = page.js("[...document.querySelectorAll('#crashes td.name button')].map((b) => b.textContent)")
-    assert reasons == [group["reason"] for group in api] == ["System.Boom", "SIGSEGV", "killed, out of memory or stack overflow"], "the latest first"
+    assert [group["reason"] for group in api] == ["System.Boom", "SIGSEGV", "killed, out of memory or stack overflow"], "the latest first"
+    assert reasons == ["app+0x9a", api[1]["crashes"][0]["threads"][0]["frames"][0]["function"], "killed, out of memory or stack overflow"], "named by their function"
+    assert [text.split("\n")[1].split(" · ")[0] for text in page.rows("crashes", 0)] == ["System.Boom", "SIGSEGV", "gateway"], "and why below"
     assert [page.rows("crashes", column) for column in (1, 3, 4, 5)] == \
         [["1", "2", "1"], ["SIGABRT", "SIGSEGV", "–"], ["c", "a, b", "d"], ["1.2", "1.1, 1.2", "1.1"]], "count, signal, devices, versions"
     figures = dict(zip(*[iter(reversed(page.text("crash-figures").split("\n")))] * 2))
@@ -320,19 +443,57 @@ def test_crashes(page_of, start_server):
     frames = [frame["function"] for frame in api[1]["crashes"][0]["threads"][0]["frames"]]
     assert stack() == frames and len(frames) == 3, "the stack of the group that was chosen is the API's"
     assert "at address 0x10" in page.text("crash") and "in thread worker" in page.text("crash"), "what is known of it"
+    other = page.js("[...document.querySelectorAll('#crash-threads summary')].map((s) => s.textContent)")
+    assert other == ["other 101: no stack"], "the other threads"
     page.js("document.getElementById('crash-list').open = true")
     lines = page.js("[...document.querySelectorAll('#crash-list li')].map((li) => li.textContent)")
     assert [len(lines), "b · version 1.2 · SIGSEGV" in lines[0], "a · version 1.1 · SIGSEGV" in lines[1]] == [2, True, True], f"each crash: {lines}"
     chosen = page.js("location.hash")
     page.click("#crashes tr:nth-child(3) td.name button")
     assert "so there is no stack" in page.text("crash") and "3 such ends" in page.text("crash"), "an end without a record"
+    page.open({"view": "crashes", "crash": "0123456789abcdef"})
+    assert "is not in this range" in page.text("crash") and stack() == [], "an old link shows no other crash"
+    assert len(page.rows("crashes", 0)) == 3
     page.open(chosen)
     assert page.address("crash") == api[1]["fingerprint"] and stack() == frames, "the address has the group"
     page.js("[...document.querySelectorAll('#crashes th button')].find((b) => b.textContent === 'count').click()")
     assert [page.rows("crashes", 1)[0], page.address("sort")] == ["2", "-count"], "sorted by count"
     page.type_into("crash-filter", "boom")
     assert len(page.rows("crashes", 0)) == 1, "filtered"
+    page.after(lambda: page.click("#crash-profile"))
+    assert [page.address(key) for key in ("view", "service", "filter", "range")] == ["", "gateway", 'device="b",version="1.2"', "custom"], "to the profile of its device and version"
+    assert float(page.address("to")) - float(page.address("from")) == 3600 and abs(float(page.address("to")) - NOW + 400) < 2, "of the hour before"
+    page.after(lambda: page.js("history.back()"))
     page.shot("crashes")
+
+
+OWN = [
+    (["__pthread_kill_implementation", "raise", "abort", "Shop::Checkout", "main"], "Shop::Checkout"), (["__GI_raise", "__GI_abort", "__assert_fail_base", "__assert_fail", "pay"], "pay"),
+    (["abort", "__libc_message", "malloc_printerr", "_int_free", "free", "drop"], "drop"), (["raise", "abort"], "raise"), (["abort_order", "main"], "abort_order"), ([], "")]
+
+
+def test_crashes_are_named_by_their_own_function(page_of, start_server, tmp_path):
+    """The API's name is the page's. A library has a function of each name, a page apart."""
+    names = sorted({name for frames, _ in OWN for name in frames})
+    (tmp_path / "names.s").write_text("".join(f'.balign 64\n.globl "{name}"\n.type "{name}", @function\n"{name}": .skip 64\n.size "{name}", 64\n' for name in names))
+    library = tmp_path / "libnames.so"
+    subprocess.run(["gcc", "-shared", "-nostdlib", f"-Wl,--build-id=0x{'6e' * 20}", "-o", library, tmp_path / "names.s"], check=True)
+    listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    at = {line.split()[2]: int(line.split()[0], 16) for line in listed.splitlines() if line.split()[1] == "T"}
+    server = start_server()
+    for i, (frames, _) in enumerate(OWN, 1):
+        body = message(i, 0, origin("named", host="host"), [module(4096, 1 << 20, 0, b"n" * 20, str(library))],
+                       nodes([0] + [1] * (len(frames) - 1), [4096 + at[name] + 32 for name in reversed(frames)]) if frames else None, last=True,
+                       crash=crash([(100, "worker", len(frames))] if frames else [], unix=(NOW - i) * SECOND))
+        assert server.push(body) == 200
+    wait_until(lambda: not server.get("/api/crashes", **{"from": "now-86400s"})[1].get("names_pending"))
+    groups = server.get("/api/crashes", **{"from": "now-86400s"})[1]["groups"]
+    api = sorted((one for group in groups for one in group["crashes"]), key=lambda one: -one["time"])
+    assert [[frame["function"] for thread in one["threads"][:1] for frame in thread["frames"]] for one in api] == [frames for frames, _ in OWN]
+    assert [one["function"] for one in api] == [own for _, own in OWN]
+    page = page_of(server)
+    page.open({"view": "crashes"})
+    assert page.js("[...document.querySelectorAll('#crashes td.name button')].map((b) => b.textContent)") == [group["crashes"][0]["function"] for group in groups]
 
 
 # ---- incidents ----
@@ -341,14 +502,14 @@ MS = 10**6
 CPU, WAIT, GC, THREAD = 1, 2, 7, 8
 
 
-def incident_push(server, incident, device, cause, at, name="checkout", **more):
+def incident_push(server, incident, device, cause, at, name="checkout", service="shop", **more):
     """Thread 100 waited 300 ms for a lock, which 101 had; 101 collected, too. The trigger is at 10 s of uptime."""
     samples = [(9_640 * MS, CPU, 0, 1, 20 * MS), (9_900 * MS, GC, 1, 4, 60 * MS), (9_960 * MS, CPU, 1, 3, 40 * MS),
                (10_000 * MS, THREAD, 0, 2, 0), (10_050 * MS, WAIT, 0, 2, 350 * MS)]
-    body = message(incident, 0, origin("shop", [("device", device)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 1, 0, 1], [4100, 12, 4300, 19]),
+    body = message(incident, 0, origin(service, [("device", device)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 1, 0, 1], [4100, 12, 4300, 19]),
                    unix_minus_uptime=(at - 10) * SECOND, last=True,
                    timeline=timeline(incident, samples, cause=cause, name=name, tid=100, time=10 * SECOND, value=300 * MS, limit=250 * MS,
-                                     threads=((100, "worker"), (101, "collector")), **more))
+                                     threads=((100, "worker"), (101, "collector"), (102, "idle")), **more))
     assert server.push(body) == 200, "an incident"
 
 
@@ -362,21 +523,22 @@ def test_incidents(page_of, start_server):
     page.after(lambda: page.click("#refresh"))
     buttons = page.js("[...document.querySelectorAll('#incidents td.name button')].map((b) => b.textContent)")
     assert buttons == ["span checkout", "open span <b>login</b>"], "the latest first"
-    assert [page.rows("incidents", 2)[0], page.rows("incidents", 4)] == ["300.00 ms, limit 250.00 ms", ["a", "b"]], "value, devices"
+    assert [page.rows("incidents", 2)[0], page.rows("incidents", 4)] == ["300 ms, limit 250 ms", ["a", "b"]], "value, devices"
     api = server.get("/api/incident", id="0000000000000001")[1]
 
     def lanes():
         """[(class, row, left, right)] of the samples, as parts of the width."""
-        return page.js("(() => { const svg = document.querySelector('#lanes svg'); const w = svg.width.baseVal.value; return [...svg.querySelectorAll('.moment')]"
+        return page.js("(() => { const svg = document.querySelector('#lanes svg'); const g = Number(svg.dataset.gutter); const w = svg.width.baseVal.value - g; return [...svg.querySelectorAll('.moment')]"
                        ".map((r) => [r.getAttribute('class').replace('moment ', ''), Math.floor(Number(r.getAttribute('y')) / 26),"
-                       " Number(r.getAttribute('x')) / w, (Number(r.getAttribute('x')) + Number(r.getAttribute('width'))) / w]); })()")
+                       " (Number(r.getAttribute('x')) - g) / w, (Number(r.getAttribute('x')) - g + Number(r.getAttribute('width'))) / w]); })()")
     page.click("#lanes-all")
     shown, first, last = lanes(), min(s[0] for s in api["samples"]), max(s[0] + s[1] for s in api["samples"])
     assert [[kind, row] for kind, row, _, _ in shown] == [["cpu", 0], ["gc", 1], ["cpu", 1], ["thread", 0], ["lock", 0]], "kinds, and the thread that it is about is first"
     for (_, _, left, right), (start, length, *_) in zip(shown, api["samples"]):
         assert abs(left - (start - first) / (last - first)) < 0.005 and abs(right - min(1, (start + length - first) / (last - first))) < 0.01, "times are the API's"
     assert page.js("document.querySelectorAll('#lanes .pause').length") == 1 and page.js("!!document.querySelector('#lanes .trigger')"), "the pause, the trigger"
-    assert page.js("[...document.querySelectorAll('#lanes text')].slice(0, 2).map((t) => t.textContent)") == ["worker 100", "collector 101"], "threads"
+    assert page.js("[...document.querySelectorAll('#lanes text')].slice(0, 2).map((t) => t.lastChild.textContent)") == ["worker 100", "collector 101"], "threads"
+    assert page.text("incident-sentence") == "Thread worker 100 waited for a lock for 300 ms in app+0x4. The garbage collector stopped all threads for 59.97 ms.", "what happened"
 
     def stack():
         return page.js("[...document.querySelectorAll('#incident-stack li')].map((li) => li.textContent)")
@@ -391,13 +553,25 @@ def test_incidents(page_of, start_server):
     page.key("ArrowUp")
     assert stack() != ["app+0xcc"] and "worker" in page.text("incident-sample"), "the thread above"
     x, y, width, height = page.box("#lanes svg")
-    page.drag(x + 1, x + width / 10, y + height / 2)
+    gutter = page.js("Number(document.querySelector('#lanes svg').dataset.gutter)")
+    page.drag(x + gutter + 1, x + gutter + (width - gutter) / 10, y + height / 2)
     assert 0 < len(lanes()) < len(shown), "dragging shows a part"
+    page.click("#lanes-all")
+    x, y, width, height = page.box("#lanes .moment.cpu")
+    page.mouse("mouseMoved", x + width / 2, y + height / 2)
+    assert "kind\tcpu" in page.js("document.querySelector('.tip').innerText") and "worker 100" in page.js("document.querySelector('.tip').innerText")
+    page.mouse("mouseWheel", x + width / 2, y + height / 2, deltaX=0, deltaY=-500, modifiers=2)
+    page.wait(f"document.querySelector('#lanes .moment.cpu').getBoundingClientRect().width > {width}", 30)
     page.after(lambda: page.click("#incidents tr:nth-child(2) td.name button"))
     assert page.address("incident") == "0000000000000002" and "A part has not arrived" in page.text("incident") and "<b>login</b>" in page.text("incident"), "another one"
-    assert page.js("document.getElementById('incident-file').getAttribute('href')") == "/api/incident?id=0000000000000002&format=firefox", "the file"
+    assert page.js("document.getElementById('incident-file').getAttribute('href')") == "api/incident?id=0000000000000002&format=firefox", "the file"
     page.open({"view": "incidents", "incident": "0000000000000002"})
     assert "login" in page.text("incident"), "the address has the incident"
+    page.open({"view": "incidents", "incident": "0000000000000009"})
+    assert "is not there" in page.text("incident") and len(page.rows("incidents", 0)) == 2 and page.hidden("lanes"), "an old link does not hide the list"
+    assert page.hidden("problem")
+    page.expected.append("404")
+    page.open({"view": "incidents", "incident": "0000000000000002"})
     page.type_into("incident-filter", "checkout")
     assert len(page.rows("incidents", 0)) == 1, "filtered"
     page.shot("incidents")
@@ -465,7 +639,8 @@ def test_verdict(page_of, start_server):
     page.type_into("verdict-filter", "")
     name = page.js("document.querySelector('#verdict td.name button').textContent")
     page.click("#verdict td.name button", refreshes=True)
-    assert (page.address("view"), page.address("fn")) == ("callers", name), "a function's callers"
+    assert (page.address("view"), page.address("fn")) == ("", name), "a function's callers, where the page has them"
+    assert f"Callers and callees of {name}" in page.text("sandwich")
 
 
 def test_leaks(page_of, start_server):
@@ -490,12 +665,59 @@ def test_leaks(page_of, start_server):
     assert page.hidden("timeline") and page.hidden("kind-label"), "of the live heap, over days"
 
 
+def test_leaks_too_short_for_a_slope(page_of, start_server):
+    server = start_server()
+    page = page_of(server)
+    text = b"main;Cache.Add;System.Byte[] 5000000\n"
+    for process in (1, 2, 3):
+        assert server.request("POST", f"/ingest?name=shop.inuse_space%7Bhost=h,process={process}%7D&format=groups&from={NOW - 70}&until={NOW - 60}", text)[0] == 200
+    page.open({"service": "shop", "view": "leaks"})
+    assert page.rows("leaks", 0) == ["System.Byte[] at Cache.Add"] and page.rows("leaks", 5) == ["3"], "the places are there, without a slope"
+    assert page.text("leak-figures").split("\n")[4:6] == ["3", "processes"]
+
+
+# ---- the server below a path of a reverse proxy ----
+
+NGINX = """daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; events {{}}
+http {{ access_log {folder}/access.log; client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+uwsgi_temp_path {folder}; scgi_temp_path {folder};
+server {{ listen 127.0.0.1:{port}; location /tools/edgeprof/ {{ proxy_pass {target}; }} location / {{ return 404; }} }} }}
+"""
+
+
+@pytest.fixture(params=["taken away", "passed on"])
+def behind(request, start_server, tmp_path):
+    """A server that nginx has below /tools/edgeprof/, as an address of a Page: nginx takes the prefix away, or passes it on."""
+    passed = request.param == "passed on"
+    server = start_server(*(["--prefix", "/tools/edgeprof/"] if passed else []))
+    fill(server, "shop", SHOP)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, port=port, target=server.url + ("" if passed else "/")))
+    with subprocess.Popen(["/usr/sbin/nginx", "-c", tmp_path / "nginx.conf", "-e", tmp_path / "error.log"]) as nginx:
+        assert wait_until(lambda: not socket.socket().connect_ex(("127.0.0.1", port)))
+        yield types.SimpleNamespace(url=f"http://127.0.0.1:{port}/tools/edgeprof", log=tmp_path / "access.log", server=server, name=request.param.split()[0])
+        nginx.terminate()
+
+
+def test_page_below_a_prefix(page_of, behind):
+    page = page_of(behind)
+    page.open({"service": "shop"})
+    api = behind.server.get("/api/profile", service="shop")[1]
+    assert page.js(ROWS) == [row["name"] for row in api["top"]], "the table's functions are the API's"
+    page.open({"service": "shop", "view": "devices"})
+    outside = [line for line in behind.log.read_text().splitlines() if " /tools/edgeprof/" not in line and " /favicon.ico" not in line]
+    assert outside == [], "requests that leave the prefix"
+    page.shot("below-a-prefix-" + behind.name)
+
+
 # ---- lists longer than a call may have arguments (some 120,000): the page's scripts, run by node without a browser ----
 
 @pytest.mark.parametrize("count", [1000, 200000])
 def test_many_samples(tmp_path, count):
     for script in WEB.glob("*.js"):
-        (tmp_path / script.name).write_text(script.read_text().replace("from '/", "from './"))
+        (tmp_path / script.name).write_text(script.read_text())
     (tmp_path / "package.json").write_text('{"type": "module"}')
     shutil.copy(HERE / "many_samples.js", tmp_path)
     run = subprocess.run(["node", "many_samples.js", str(count)], cwd=tmp_path, capture_output=True, text=True, check=False)

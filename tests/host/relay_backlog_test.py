@@ -4,13 +4,14 @@ The relay against receivers that behave as the real servers do (tests/linux/conf
 requests that the server's rate allows, also when some profiles are old, odd or too large and some answers get lost.
 
 --rounds: thousands of profiles of the backlog; 0: 2. An hour of 100 devices that send every ten seconds is 36."""
+import json
 import pathlib
 import time
 
 import pytest
 
 import generate
-from backends import Collector, Grpc, Parca, Pyroscope
+from backends import Collector, Grpc, Parca, Pyroscope, quoted
 from harness import wait_until
 from proto import decode, encode
 from relay_rules import check_otlp
@@ -260,17 +261,17 @@ def test_one_that_always_fails(relayed):
 
 @pytest.mark.parametrize("partial", [True, False])
 def test_refused_among_good(relayed, partial):
-    """Of a refused request the good ones arrive once: from Pyroscope's words, and by halving where a server takes all or nothing."""
+    """Of a refused request the good ones arrive once: by the ids in the answer, and by halving where a server takes all or nothing."""
     stored = []
 
     def decide(head, body):
         series = decode("PushRequest", body)["series"]
         bad = [index for index, one in enumerate(series) if {"name": b"service_name", "value": b"bad"} in one["labels"]]
-        ids = [one["samples"][0]["ID"] for index, one in enumerate(series) if index not in bad]
+        ids = [one["samples"][0]["ID"] for one in series]
         if not bad or partial:
-            stored.extend(ids)
+            stored.extend(name for index, name in enumerate(ids) if index not in bad)
         if bad:
-            text = " ".join(f"push series with index {index} and id x failed: no" for index in bad) if partial else "no"
+            text = "; ".join(f"push series with index {index} and id {ids[index].decode()} failed: no" for index in bad) if partial else "no"
             return "400 Bad Request\n\n" + text
         return None
     receiver, server, fleet = relayed(decide=decide)
@@ -281,6 +282,64 @@ def test_refused_among_good(relayed, partial):
     assert wait_until(lambda: state(server)["waiting"] == 0), f"{state(server)}"
     told = state(server)
     assert (told["sent"], told["refused"], len(stored), len(set(stored))) == (30, 3, 30, 30), f"{told}"
+
+
+def stored_twice(receiver):
+    """How often a profile was stored again."""
+    seen = [(labels, profile.time, tuple(profile.type_names())) for labels, profile in receiver.stored]
+    return len(seen) - len(set(seen))
+
+
+@pytest.mark.parametrize("reason", ["outside of ingestion window", "exceeds the samples count limit"])
+def test_one_refusal_is_told(backlog, reason):
+    """Pyroscope's answer is about one series, by its labels and time, and it has stored the others: none of them goes again."""
+    by_age = "window" in reason
+
+    def fill(fleet, count):
+        for i in range(200):
+            fleet.good(i % 20, i // 20)
+            if i % 20 == 7 and by_age:
+                fleet.old(i % 20)  # of a service with good ones, too
+            if i % 20 == 3 and not by_age:
+                fleet.pprof(pprof(fleet.base + i, 1, samples=70, unit=b"count"))
+    fleet, relay = backlog(fill)
+    receiver = Pyroscope()
+    receiver.SAMPLES = 60
+    server = relay("pyroscope", receiver.url, **{"max-age": "0"})
+    run(server, 300)
+    told = state(server)
+    assert (told["sent"], told["refused"], told["lost"]) == (200, 10, 0), f"{told}"
+    assert {profile.time: profile.total for _, profile in receiver.stored} == fleet.expected, "whole"
+    assert stored_twice(receiver) == 0, f"each once, {stored_twice(receiver)} again"
+    assert reason in server.stderr()
+    receiver.close()
+
+
+def test_refusal_after_trouble(relayed):
+    """While the server fails, an answer about one series does not say that the others are stored."""
+    stored, seen = [], []
+
+    def decide(head, body):
+        series = decode("PushRequest", body)["series"]
+        labels = [{one["name"].decode(): one["value"].decode() for one in one["labels"]} for one in series]
+        bad = [found for found in labels if found["service_name"] == "bad"]
+        seen.append(len(series))
+        if bad and len(series) > 1 and max(seen[:-1], default=1) == 1:
+            return "503 Service Unavailable"
+        if bad:  # and none of the others was stored: their writes failed
+            text = ", ".join(f"{name}={quoted(value)}" for name, value in sorted(bad[0].items()))
+            return "400 Bad Request\nContent-Type: application/json\n\n" + json.dumps({"code": "invalid_argument", "message": f"profile series '{{{text}}}' has 31 label names; limit 30"})
+        stored.extend(one["samples"][0]["ID"] for one in series)
+        return None
+    receiver, server, fleet = relayed(answers=["429 Too Many\nRetry-After: 2"], decide=decide)  # so that the others gather
+    fleet.good(0, 0)
+    assert wait_until(lambda: receiver.requests)
+    fleet.one(500, "bad")
+    for i in range(1, 9):
+        fleet.good(i, 0)
+    assert wait_until(lambda: state(server)["waiting"] == 0), f"{state(server)}"
+    told = state(server)
+    assert (told["sent"], told["refused"], len(set(stored))) == (9, 1, 9), f"{told} {seen}"
 
 
 def test_page_of_a_proxy(relayed):

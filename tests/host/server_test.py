@@ -1,4 +1,5 @@
 """Hostile and unlucky senders do no harm to a running server with sanitizers."""
+import contextlib
 import gzip
 import json
 import os
@@ -438,6 +439,66 @@ def test_waited(server):
         assert bool(tags) == (not known), f"age {age}: marked when it cannot be dated"
 
 
+def test_unread_answers_delay_nobody_else(start_server):
+    """120 clients ask for large answers and do not read them: somebody else is served meanwhile."""
+    server, count, now = start_server(), 6000, int(time.time())
+    body = message(1, 0, origin("svc"), [module(4096, 1 << 24, 0, b"\7" * 20, "/x/app")], nodes([0] * count, [4096 + 50 * i for i in range(count)]),
+                   [profile({i + 1: 1 for i in range(count)})], unix_minus_uptime=(now - 100) * 10**9)
+    assert server.push(body) == 200
+    begin = time.monotonic()
+    assert len(server.request("GET", "/api/profile?service=svc&rows=100000")[1]) > 100_000
+    one, clients = time.monotonic() - begin, []
+    for _ in range(120):
+        clients.append(socket.socket())
+        clients[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        clients[-1].connect(("127.0.0.1", server.port))
+        clients[-1].sendall(b"GET /api/profile?service=svc&rows=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    waits = []
+    for _ in range(5):
+        begin = time.monotonic()
+        assert server.get("/api/services")[0] == 200
+        waits.append(time.monotonic() - begin)
+    assert max(waits) < max(2, 40 * one), f"one answer takes {one:.3f} s, the others waited {waits}"
+    for client in clients:
+        client.close()
+
+
+def test_ambiguous_requests(server):
+    """Two ends of one request, as a proxy and the server may see them: refused, and nothing behind it is a request."""
+    body, hidden = first(801, "smuggled"), b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for framing in (["Content-Length: 5", f"Content-Length: {len(body)}"], [f"Content-Length: {len(body)}", "Content-Length: 5"],
+                    [f"Content-Length: {len(body)}"] * 2, [f"Content-Length: {len(body)}", "Transfer-Encoding: chunked"],
+                    ["Transfer-Encoding: chunked", f"content-length: {len(body)}"], [f"Content-Length: {len(body)}", "Host: evil.example"],
+                    [f"Content-Length: {len(body)}, {len(body)}"], [f"Content-Length: +{len(body)}"]):
+        with socket.create_connection(("127.0.0.1", server.port), 20) as s:
+            s.sendall("\r\n".join(["POST /edgeprof/v1/push HTTP/1.1", "Host: localhost", "Content-Type: application/x-edgeprof", *framing, "", ""]).encode() +
+                      body + hidden)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                while chunk := s.recv(65536):
+                    answer += chunk
+        assert set(re.findall(rb"HTTP/1.1 (\d+)", answer)) == {b"400"}, f"{framing}: {answer}"
+    assert "smuggled" not in [row["service"] for row in server.get("/api/services")[1]["services"]]
+
+
+def test_wrong_clocks(start_server):
+    """The age dates what a wrong clock has dated, and nothing of it is refused; a right date is kept."""
+    server = start_server(config="[limits]\nfuture = 10m\npast = 7d\n")
+    now, hour = int(time.time()), 3600
+    year = 365 * 24 * hour
+    cases = [  # seconds of the sender's clock from now, its age, and where the profile belongs; None: undated
+        (10 * year, "7200000", -2 * hour), (10 * year, "0", 0), (-10 * year, "7200000", -2 * hour), (-56 * year, "0", 0), (-20 * year, "0", 0),
+        (5 * hour, "7200000", -2 * hour), (-2 * hour, "7200000", -2 * hour), (-2 * hour, str(10 * year * 1000), -2 * hour),
+        (-2 * hour, "unknown", -2 * hour), (10 * year, "unknown", None), (-56 * year, "unknown", None)]
+    for number_, (ahead, age, where) in enumerate(cases):
+        body = first(700 + number_, f"clock{number_}", unix_minus_uptime=(now + ahead - 2) * 10**9)
+        assert server.request("POST", "/edgeprof/v1/push", body, {"X-Edgeprof-Age": age})[0] == 200, cases[number_]
+        begin = now + (where or 0) - 60
+        service = f"clock{number_}" + ("" if where is not None else '{undated="true"}')
+        assert server.total(service, **{"from": begin, "to": begin + 120}) == 40_000_000, cases[number_]
+        assert server.total(f"clock{number_}", **{"from": 1, "to": now + 20 * year}) == 40_000_000, cases[number_]
+
+
 def test_restarts(folder, start_server):
     db = os.path.join(folder, "restart.db")
     server = start_server(db=db)
@@ -713,3 +774,29 @@ def test_type_at_the_end_of_an_ingested_name(server):
                           locations=[nested(4, number(1, 1) + nested(4, number(1, 1)))], functions=[function_of(1, 3)])
     assert server.request("POST", "/ingest?name=typed.cpu&format=pprof", pprof)[0] == 200
     assert server.total("typed") == 70_000_500
+
+
+@pytest.mark.parametrize("kind", (5, 9), ids=("live", "heap"))
+def test_levels_of_those_that_live(start_server, kind):
+    """Of a service that was stopped, killed and started again, and has two devices, its last processes are added."""
+    server, second, base = start_server(), 10**9, 1_699_999_980
+
+    def push(segment, device, reports, ended=False):
+        """reports: {second: value}, each of the ten seconds before"""
+        for i, (at, value) in enumerate(reports.items()):
+            last = ended and i + 1 == len(reports)
+            start = dict(nodes=nodes([0], [4100]), modules=[module(4096, 4096)], origin=origin("level", [("device", device)], pid=segment)) if i == 0 else {}
+            body = message(segment, i, profiles=[profile([(1, 0, 1, value)], 1, (at - 10) * second, 10 * second, 1, 1, kind)], last=last,
+                           unix_minus_uptime=base * second, **start)
+            assert server.push(body) == 200
+
+    push(1, "a", {10 * i: 1000 for i in range(1, 7)}, ended=True)  # until 60
+    push(2, "a", {71 + 10 * i: 200 for i in range(6)})             # from 61 on, killed at 125
+    push(3, "a", {200 + 10 * i: 30 for i in range(10)})            # lives at 290
+    push(4, "b", {14 + 10 * i: 4 for i in range(28)})              # the whole time, until 284
+    name = {5: "live", 9: "heap"}[kind]
+    assert server.total("level", kind=name, value="value") == 34, "at the end"
+    for until, wanted in ((60, 1004), (75, 204), (121, 204), (250, 34), (291, 34)):
+        assert server.total("level", kind=name, value="value", **{"from": base, "to": base + until}) == wanted, until
+    series = server.get("/api/timeline", service="level", kind=name, value="value", **{"from": base, "to": base + 300}, buckets=5)[1]
+    assert series["series"][0]["values"] == [1004, 204, 4, 34, 34], "each minute"

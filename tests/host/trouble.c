@@ -4,15 +4,10 @@
  * answers nonsense, t crashes unless everything is refused that no parser needs. A small letter
  * does it whenever the file is looked at, a capital when its debugging information is read.
  */
-#include <dlfcn.h>
+#include "../program.h"
+
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static void cause(char letter)
 {

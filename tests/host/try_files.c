@@ -4,16 +4,10 @@
  * TRY_FILTER=ends the server has a filter that ends a process for its first call of landlock, as a systemd unit may
  * have; with TRY_FILTER=missing the kernel has no such call.
  */
-#include <errno.h>
-#include <fcntl.h>
+#include "../program.h"
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 static const char *reading, *writing;
 static int output;

@@ -106,6 +106,15 @@ def test_more_load(cli, fleet):
     assert [found["name"] for found in answer["rows"] if found["by"] in ("share", "both")] == []
 
 
+def test_few_devices_with_both(cli, fleet):
+    """Also in cohorts that are too small to compare."""
+    for version, start in (("1.2", 0), ("1.3", 1000)):
+        fleet.release(version, 2, BEFORE, start)
+    fleet.release("1.3", 3, BEFORE, 1000, first=2, arch="armv7")
+    cohorts = {one["name"]: one for one in ask(cli, fleet, code=NOT_YET)["cohorts"]}
+    assert (cohorts["arm64"]["both"], cohorts["arm64"]["compared"], cohorts["armv7"]["both"]) == (2, False, 0)
+
+
 def test_which_versions(cli, fleet):
     assert ask(cli, fleet, code=NO_DATA)["verdict"] == "no data"
     fleet.release("", 3, BEFORE, 0)
@@ -122,6 +131,7 @@ def test_which_versions(cli, fleet):
     assert ask(cli, fleet, "--version", "10", code=NO_BASELINE)["baseline"] == ""
     assert ask(cli, fleet, "--baseline", "8", code=NO_BASELINE)["baseline"] == "8"
     assert ask(cli, fleet, "--version", "8", code=NO_DATA)["verdict"] == "no data"
+    assert cli.fails(NO_DATA, "has version 8", "verdict", "--db", fleet.server.db, "--service", "svc", "--version", "8").out == "", "nothing else"
     fleet.release("9", 1, BEFORE, 0, service="other")
     cli.fails(FAILED, "several services", "verdict", "--db", fleet.server.db)
 

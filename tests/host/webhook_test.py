@@ -59,9 +59,9 @@ def serve(start_server, folder):
         fake.__exit__(None, None, None)
 
 
-def push(server, incident, part=0, more=False, service="shop", device="pi-7"):
+def push(server, incident, part=0, more=False, service="shop", device="pi-7", name="checkout"):
     body = message(1000 * part + incident, 0, origin(service, [("device", device)], host="host"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]), last=True,
-                   timeline=timeline(incident, [(9 * SECOND, 1, 0, 1, 10**7)], part=part, more=more, cause=3, name="checkout", tid=100, time=10 * SECOND,
+                   timeline=timeline(incident, [(9 * SECOND, 1, 0, 1, 10**7)], part=part, more=more, cause=3, name=name, tid=100, time=10 * SECOND,
                                      value=300 * 10**6, limit=250 * 10**6))
     assert server.push(body) == 200, "an incident"
 
@@ -92,6 +92,21 @@ def test_each_is_told_once(serve, folder, start_server):
     assert len(ear.heard) == 2, "a second part is no second incident"
     assert server.stop() == 0
     assert SECRET not in server.stderr(), "the URL may be a secret"
+
+
+def test_names_are_no_markup(serve):
+    """What Slack, Mattermost, Discord and Google Chat obey: mentions, links, markup; and what would end the span of code."""
+    evil = ["<!channel>", "<@U123>", "@everyone", "<users/all>", "<http://evil.example|click>", "[x](http://evil.example)", "`*bold*", "a&amp;b", "@here\n\u2028x"]
+    ear = Ear()
+    server = serve(ear, "link = https://profiles.example.org")
+    for number, name in enumerate(evil):
+        push(server, number + 1, service=f"s{name}", device=f"d{name}", name=f"n{name}")
+    assert wait_until(lambda: len(ear.heard) == len(evil)), "told"
+    for (*_, body), name in zip(ear.heard, evil):
+        text = body["text"].removesuffix(body["link"])
+        assert re.fullmatch(r"span `n[^`\n]*` in `s[^`\n]*` on `d[^`\n]*`: ", text), text
+        assert not re.search(r"[<>&@\u2028]|://", text), text
+        assert name[-1] in "x" or body["name"] == f"n{name}", "fields have the name itself"
 
 
 def test_retries_are_bounded(serve):

@@ -6,7 +6,6 @@
  */
 #include "linux_test.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 
 #define SEEN 256u
@@ -143,12 +142,11 @@ static void *worker(void *argument)
 
 static int answers[] = {0, -ECONNREFUSED, 0, -ESTALE, -EBADMSG};
 
-static void test_no_allocation(void **state)
+TEST(test_no_allocation)
 {
     pthread_t threads[3];
     struct ep_stats s;
 
-    (void)state;
     receiver_reset();
     receiver.answers = answers;
     receiver.answer_count = sizeof answers / sizeof answers[0];
@@ -186,13 +184,12 @@ static void test_no_allocation(void **state)
 }
 
 /* The service loads modules: ld.so allocates on the service's thread, and once per module on the collect thread. */
-static void test_module_scan(void **state)
+TEST(test_module_scan)
 {
     static const char *const names[] = {"libanl.so.1", "libnss_compat.so.2", "libBrokenLocale.so.1",
                                         "libnss_hesiod.so.2"};
     unsigned others[2] = {0};
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(1000, 100), 0);
     for (unsigned round = 0; round < 2; round++) {
@@ -214,12 +211,4 @@ static void test_module_scan(void **state)
     assert_int_equal(end_profile(2000), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_allocation),
-        cmocka_unit_test(test_module_scan),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

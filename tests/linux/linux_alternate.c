@@ -7,8 +7,6 @@
 
 #include <alloca.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 #include "port/linux/own_signal.h"
 
 #define RATE   1000
@@ -70,13 +68,12 @@ static void *fault_many(void *unused)
 }
 
 /* The handler uses what leaves no room for a second frame and edgeprof's handler. */
-static void test_tick_in_a_handler(void **state)
+TEST(test_tick_in_a_handler)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK}, seen;
     pthread_t threads[2];
     struct ep_stats stats;
 
-    (void)state;
     if (8192 < 2 * frame_bytes() + 400)
         skip();
     use = 8192 - 2 * frame_bytes() - 200;
@@ -110,16 +107,13 @@ static void *burn_on_tiny(void *unused)
 }
 
 /* Even a tick alone has no room; when the stack is gone the thread has samples. */
-static void test_tiny(void **state)
+TEST(test_tiny)
 {
-    pthread_t thread;
     struct ep_stats stats;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
-    assert_int_equal(pthread_create(&thread, NULL, burn_on_tiny, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    run_thread(burn_on_tiny);
     assert_int_equal(end_profile(1000), 0);
     assert_int_equal(ep_stats_get(&stats), 0);
     assert_true(stats.samples > 5);
@@ -134,12 +128,11 @@ static void burn_there(void)
 }
 
 /* A stack without room for the kernel's frame, and an alternate one with room. */
-static void test_small_stack(void **state)
+TEST(test_small_stack)
 {
     struct ep_stats stats;
     const size_t bytes = 2048; /* burn() needs some hundred bytes */
 
-    (void)state;
     alternate_set(64 * 1024);
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
@@ -154,13 +147,4 @@ static void test_small_stack(void **state)
     assert_true(stats.samples > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_stack),
-        cmocka_unit_test(test_tick_in_a_handler),
-        cmocka_unit_test(test_tiny),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -10,7 +10,6 @@
 #include "linux_test.h"
 
 #include <math.h>
-#include <sys/prctl.h>
 
 #define THREADS 2u
 
@@ -40,9 +39,9 @@ static void calibrate(void)
     const uint64_t steps = 200000;
 
     for (int i = 0; i < 20; i++) {
-        uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         step(steps);
-        uint64_t found = steps * MS / (clock_of(CLOCK_THREAD_CPUTIME_ID) - start + 1);
+        uint64_t found = steps * MS / (clock_ns(CLOCK_THREAD_CPUTIME_ID) - start + 1);
         steps_per_ms = found > steps_per_ms ? found : steps_per_ms;
     }
 }
@@ -51,12 +50,12 @@ static void calibrate(void)
  * sampled more often the longer it was not. Returns the CPU time used. */
 static uint64_t burst(const char *name, unsigned us)
 {
-    uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
     assert_int_equal(ep_tag_push("burst", name), 0);
     step(steps_per_ms * us / 1000);
     ep_tag_pop();
-    return clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 /* So that no phase of the tick is preferred. */
@@ -113,9 +112,8 @@ static struct found measure(struct bursts bursts, unsigned rate, uint32_t clock,
                           (double)tagged.all_ns};
 }
 
-static void test_short_bursts(void **state)
+TEST(test_short_bursts)
 {
-    (void)state;
     /* 8 ms and 1 ms: timers that count CPU time alone tell 63 % of the truth */
     struct found found = measure((struct bursts){8000, 1000}, 251, EP_CLOCK_TICKS, 500);
     print_message("             1 ms of 9: %.3f of the truth, standard error %.3f\n", found.ratio,
@@ -188,9 +186,9 @@ static void *run_loop(void *unused)
     (void)prctl(PR_SET_NAME, "loop");
     (void)pthread_barrier_wait(&loop.named);
     (void)pthread_barrier_wait(&loop.measured);
-    uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 5 * LOOP_NS;
+    uint64_t next = clock_ns(CLOCK_MONOTONIC_COARSE) + 5 * LOOP_NS;
     for (uint64_t i = 0; i < loop.cycles; i++) {
-        uint64_t phase = clock_of(CLOCK_MONOTONIC_COARSE) % tick;
+        uint64_t phase = clock_ns(CLOCK_MONOTONIC_COARSE) % tick;
         uint64_t at = (next += LOOP_NS) / tick * tick + phase + AFTER_NS;
         struct timespec t = {(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0) {
@@ -252,13 +250,9 @@ static void figures(unsigned seconds, const char *part)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_bursts),
-    };
-
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     calibrate();
     if (argc > 1)
         figures((unsigned)atoi(argv[1]), argv[2]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -4,8 +4,6 @@
  */
 #include "linux_test.h"
 
-#include <pthread.h>
-
 #include "port/linux/memory_blocks.c"
 
 enum { THREADS = 4, STEPS = 200000, EACH = PLACES / THREADS };
@@ -38,12 +36,11 @@ static void forget_all(const void *const *block, unsigned count)
 }
 
 /* Two buckets take what one should; then there is no room, and nothing is left of the attempt. */
-static void test_one_bucket(void **state)
+TEST(test_one_bucket)
 {
     const void *block[SEARCHED + 1];
     unsigned count = 0;
 
-    (void)state;
     for (uintptr_t number = 1; count <= SEARCHED; number++)
         if (ep_blocks_hash(at(number)) >> 5 == ep_blocks_hash(at(1)) >> 5)
             block[count++] = at(number);
@@ -63,11 +60,10 @@ static void test_one_bucket(void **state)
     assert_int_equal(followed(), 0);
 }
 
-static void test_left_over(void **state)
+TEST(test_left_over)
 {
     const void *block[] = {at(77), at(78)};
 
-    (void)state;
     assert_true(ep_blocks_add(block[0], 0, 5)); /* the place is given up by the collect thread, then used again */
     assert_true(ep_blocks_add(block[1], 0, 5));
     assert_int_equal(ep_blocks_remove(block[0]), 0);
@@ -84,12 +80,11 @@ static void test_left_over(void **state)
 }
 
 /* More than the collect thread lets in; a place that finds no room in the index is lost. */
-static void test_full(void **state)
+TEST(test_full)
 {
     static const void *block[PLACES];
     unsigned lost = 0;
 
-    (void)state;
     for (unsigned i = 0; i < PLACES; i++) {
         block[i] = at(1000 + (uintptr_t)i * 3);
         lost += !ep_blocks_add(block[i], 0, i + 1);
@@ -125,11 +120,10 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     pthread_t thread[THREADS];
 
-    (void)state;
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, work, (void *)i), 0);
     for (unsigned i = 0; i < THREADS; i++)
@@ -138,13 +132,12 @@ static void test_threads(void **state)
 }
 
 /* Of a followed mapping the part that is still mapped is followed on. */
-static void test_unmapped(void **state)
+TEST(test_unmapped)
 {
     enum { MAPPED = 8 * PAGE };
     char *start = (char *)at(0) + 16 * PAGE;
     const size_t wide = (size_t)(WIDE + 2) * PAGE;
 
-    (void)state;
     assert_true(ep_blocks_add(start, MAPPED, 1));
     assert_true(ep_blocks_add(start + MAPPED, MAPPED, 2));
     ep_blocks_unmapped(start, 3 * PAGE);
@@ -171,12 +164,4 @@ static void test_unmapped(void **state)
     assert_int_equal(followed(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_bucket), cmocka_unit_test(test_left_over), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_unmapped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,26 +2,11 @@
  * Sockets of the control endpoint: a unix socket and a port, tokens, and clients that send nothing, send too much or
  * never read. No client blocks other clients or the collect thread. A forked child does not serve.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "tests/unit/test.h"
+#include "tests/program.h"
 
-#include <cmocka.h>
+#include <arpa/inet.h>
+#include <sys/un.h>
 
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/hooks.h>
@@ -108,11 +93,10 @@ static void socket_left(void)
     (void)close(stale);
 }
 
-static void test_unix_socket(void **state)
+TEST(test_unix_socket)
 {
     struct stat about;
 
-    (void)state;
     begin();
     assert_int_equal(ep_control_start(path, NULL), 1);
     assert_int_equal(ep_control_start(path, NULL), -EALREADY);
@@ -136,9 +120,8 @@ static void test_unix_socket(void **state)
 }
 
 /* What took the socket's place belongs to somebody else. */
-static void test_path_of_another(void **state)
+TEST(test_path_of_another)
 {
-    (void)state;
     begin();
     assert_int_equal(ep_control_start(path, NULL), 1);
     assert_int_equal(unlink(path), 0);
@@ -149,11 +132,10 @@ static void test_path_of_another(void **state)
     assert_int_equal(ep_stop(1000), 0);
 }
 
-static void test_open_folder(void **state)
+TEST(test_open_folder)
 {
     char folder[64];
 
-    (void)state;
     begin();
     (void)snprintf(folder, sizeof folder, "/tmp/ep-folder-%d", (int)getpid());
     (void)snprintf(path, sizeof path, "%s/socket", folder);
@@ -164,6 +146,12 @@ static void test_open_folder(void **state)
     assert_int_equal(chmod(folder, 01777), 0);
     assert_int_equal(ep_control_start(path, NULL), 1);
     end();
+    if (geteuid() == 0 && chmod(folder, 0755) == 0 && chown(folder, 65534, 65534) == 0) { /* another user's */
+        begin();
+        (void)snprintf(path, sizeof path, "%s/socket", folder);
+        assert_int_equal(ep_control_start(path, NULL), -EPERM);
+        assert_int_equal(ep_stop(1000), 0);
+    }
     assert_int_equal(rmdir(folder), 0);
 }
 
@@ -220,22 +208,20 @@ static void race_once(void)
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_race(void **state)
+TEST(test_race)
 {
-    (void)state;
     (void)snprintf(path, sizeof path, "/tmp/ep-race-%d", (int)getpid());
     for (unsigned i = 0; i < 15; i++)
         race_once();
 }
 
-static void test_port(void **state)
+TEST(test_port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
     char where[8];
     int probe = socket(AF_INET, SOCK_STREAM, 0);
 
-    (void)state;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(bind(probe, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(getsockname(probe, (struct sockaddr *)&address, &size), 0);
@@ -259,9 +245,8 @@ static void test_port(void **state)
     end();
 }
 
-static void test_environment(void **state)
+TEST(test_environment)
 {
-    (void)state;
     (void)unsetenv("EDGEPROF_CONTROL");
     assert_int_equal(ep_control_start(NULL, NULL), 0);
     begin();
@@ -275,12 +260,11 @@ static void test_environment(void **state)
 }
 
 /* More clients than places; each sends only a part of a request. */
-static void test_slow_clients(void **state)
+TEST(test_slow_clients)
 {
     struct ep_stats before, after;
     int slow[12];
 
-    (void)state;
     begin();
     assert_int_equal(ep_control_start(path, NULL), 1);
     assert_int_equal(ep_stats_get(&before), 0);
@@ -336,11 +320,10 @@ static int list_read(unsigned *list, size_t from, char *text, size_t room)
 }
 
 /* While a client waits for a list, the others are served. */
-static void test_slow_list(void **state)
+TEST(test_slow_list)
 {
     static const struct ep_tasks_source source = {list_ask, list_read};
 
-    (void)state;
     begin();
     ep_tasks_attach(&source);
     assert_int_equal(ep_control_start(path, NULL), 1);
@@ -361,11 +344,10 @@ static void test_slow_list(void **state)
     end();
 }
 
-static void test_fork(void **state)
+TEST(test_fork)
 {
     int status = 0;
 
-    (void)state;
     begin();
     assert_int_equal(ep_control_start(path, NULL), 1);
     pid_t child = fork();
@@ -378,13 +360,4 @@ static void test_fork(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unix_socket),     cmocka_unit_test(test_port),        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_slow_clients),    cmocka_unit_test(test_slow_list),   cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_path_of_another), cmocka_unit_test(test_open_folder), cmocka_unit_test(test_race),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -5,9 +5,6 @@
  */
 #include "linux_test.h"
 
-#include <setjmp.h>
-#include <stdlib.h>
-
 #define RATE       499
 #define STACK_SIZE 65536u
 #define DEPTH      40u
@@ -116,21 +113,18 @@ static void assert_whole(const void *returns_to)
     assert_in_range(s.cut, 0, (s.exact + s.gap) / 20);
 }
 
-static void test_returns_to_nothing(void **state)
+TEST(test_returns_to_nothing)
 {
-    (void)state;
     assert_whole(NULL);
 }
 
-static void test_returns_to_a_function(void **state)
+TEST(test_returns_to_a_function)
 {
-    (void)state;
     assert_whole((const void *)(uintptr_t)never);
 }
 
-static void test_returns_to_assembly(void **state)
+TEST(test_returns_to_assembly)
 {
-    (void)state;
     assert_whole(coroutine_finish);
 }
 
@@ -140,27 +134,16 @@ static void *all(void *unused)
     return unused;
 }
 
-static void test_in_a_thread(void **state)
+TEST(test_in_a_thread)
 {
-    pthread_t thread;
-
-    (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, all, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    run_thread(all);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_returns_to_nothing),
-        cmocka_unit_test(test_returns_to_a_function),
-        cmocka_unit_test(test_returns_to_assembly),
-        cmocka_unit_test(test_in_a_thread),
-    };
-
 #if defined __SANITIZE_ADDRESS__
     print_message("linux_coroutines: SKIPPED: AddressSanitizer does not know these stacks\n");
     return 0;
 #endif
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

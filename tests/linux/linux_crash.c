@@ -2,20 +2,13 @@
  * The file of a crash record, cut and changed at every byte, and as a power cut leaves it at any of the handler's
  * writes: what is damaged is refused, what is whole is read right. Linked with --wrap, to see the writes.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "core/features/crash/crash.h"
+#include "tests/unit/test.h"
 #include <edgeprof/transport.h>
 
 #define SECTOR 512u
@@ -123,11 +116,10 @@ static int look(const struct ep_crash_view **view)
     return error;
 }
 
-static void whole_is_read(void **state)
+TEST(whole_is_read)
 {
     const struct ep_crash_view *view;
 
-    (void)state;
     file_set(whole, sizeof whole);
     assert_int_equal(look(&view), 0);
     assert_int_equal(view->fault.signal, 11);
@@ -137,13 +129,12 @@ static void whole_is_read(void **state)
     assert_int_equal(view->run.pid, getpid());
 }
 
-static void each_byte_counts(void **state)
+TEST(each_byte_counts)
 {
     const struct ep_crash_view *view;
     unsigned refused = 0;
 
-    (void)state;
-    for (uint32_t at = 0; at < sizeof(struct ep_crash_head) + body_size; at++) {
+    for (uint32_t at = 0; at < sizeof(struct ep_crash_head) + body_size; at += unit_step()) {
         uint32_t place = at < sizeof(struct ep_crash_head)
                              ? EP_CRASH_HEAD_AT + at
                              : EP_CRASH_BODY_AT + at - (uint32_t)sizeof(struct ep_crash_head);
@@ -155,18 +146,17 @@ static void each_byte_counts(void **state)
         assert_int_equal(error, -EBADMSG);
         refused++;
     }
-    assert_true(refused > 500);
+    assert_true(refused > 500 / unit_step());
 }
 
-static void each_cut_is_seen(void **state)
+TEST(each_cut_is_seen)
 {
     const struct ep_crash_view *view;
     uint32_t end = EP_CRASH_BODY_AT + body_size, last = end;
 
-    (void)state;
     while (last > 0 && whole[last - 1] == 0) /* zeros come back when the file is filled up */
         last--;
-    for (uint32_t size = 0; size < end; size += size < EP_CRASH_HEAD_AT ? 512 : 1) {
+    for (uint32_t size = 0; size < end; size += size < EP_CRASH_HEAD_AT ? 512 : unit_step()) {
         file_set(whole, size);
         int error = look(&view);
         if (size <= EP_CRASH_HEAD_AT)
@@ -217,16 +207,15 @@ static unsigned power_fails(unsigned last, uint64_t which, int old)
     return view->stacks;
 }
 
-static void each_write_can_be_the_last(void **state)
+TEST(each_write_can_be_the_last)
 {
     unsigned found = 0;
 
-    (void)state;
     assert_true(disk.count == 5 && disk.write[1].at == EP_CRASH_BODY_AT && disk.write[2].at == EP_CRASH_HEAD_AT);
     for (unsigned i = 1; i < disk.count; i++) /* a head comes when its body is safe */
         assert_true(disk.write[i].at != EP_CRASH_HEAD_AT || disk.write[i].epoch > disk.write[i - 1].epoch);
     for (unsigned last = 0; last < disk.count; last++)
-        for (unsigned i = 0; i < 64; i++)
+        for (unsigned i = 0; i < 64; i += unit_part())
             for (int old = 0; old < 256; old += 51) {
                 found += power_fails(last, (1ull << i) - 1, old) > 0;
                 found += power_fails(last, ~(1ull << i), old) > 0;
@@ -236,7 +225,7 @@ static void each_write_can_be_the_last(void **state)
 }
 
 /* A record of another version of the library: of its two stacks one is deeper than receivers accept. */
-static void too_deep_is_left_out(void **state)
+TEST(too_deep_is_left_out)
 {
     static uint8_t body[EP_CRASH_BODY_MOST];
     static uint8_t file[EP_CRASH_FILE_SIZE];
@@ -244,7 +233,6 @@ static void too_deep_is_left_out(void **state)
     struct ep_crash_head head = {.magic = {'E', 'P', 'C', '1'}, .version = EP_CRASH_VERSION};
     const struct ep_crash_view *view;
 
-    (void)state;
     for (unsigned depth = EP_CRASH_DEPTH; depth <= EP_CRASH_DEPTH + 1; depth++) {
         const struct ep_crash_stack stack = {.tid = depth, .depth = (uint16_t)depth};
         const struct ep_crash_section sections[] = {
@@ -265,13 +253,12 @@ static void too_deep_is_left_out(void **state)
 }
 
 /* A body that is not what it says, with a right sum: a later version, or another program. */
-static void nonsense_is_read_safely(void **state)
+TEST(nonsense_is_read_safely)
 {
     const struct ep_crash_view *view;
     uint32_t seed = 1;
 
-    (void)state;
-    for (unsigned round = 0; round < 3000; round++) {
+    for (unsigned round = 0; round < 3000; round += unit_part()) {
         uint8_t file[EP_CRASH_FILE_SIZE];
         struct ep_crash_head head;
         memcpy(file, whole, sizeof file);
@@ -319,12 +306,11 @@ static unsigned sent_at_start(void)
 }
 
 /* A forked child does not send its parent's record, also if it starts a profiler of its own; the parent does, once. */
-static void only_the_owner_delivers(void **state)
+TEST(only_the_owner_delivers)
 {
     const struct ep_crash_config crash = {.dir = dir};
     int status = 0;
 
-    (void)state;
     file_set(whole, sizeof whole);
     assert_int_equal(ep_crash_start(&crash), 0);
     pid_t child = fork();
@@ -337,14 +323,7 @@ static void only_the_owner_delivers(void **state)
     ep_crash_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_is_read),           cmocka_unit_test(each_byte_counts),
-        cmocka_unit_test(each_cut_is_seen),        cmocka_unit_test(each_write_can_be_the_last),
-        cmocka_unit_test(too_deep_is_left_out),    cmocka_unit_test(nonsense_is_read_safely),
-        cmocka_unit_test(only_the_owner_delivers),
-    };
+static int (*test_begin)(void **state) = record_make;
+static int (*test_end)(void **state) = record_remove;
 
-    return cmocka_run_group_tests(tests, record_make, record_remove);
-}
+TEST_MAIN

@@ -4,8 +4,6 @@
  */
 #include "linux_test.h"
 
-#include <sys/prctl.h>
-
 #include "port/linux/filter.h"
 
 #define PROGRAMS 600
@@ -166,14 +164,14 @@ static bool loads_memory(const struct sock_filter *program, unsigned length)
     return false;
 }
 
-static void verdicts_are_the_kernels(void **unused)
+TEST(verdicts_are_the_kernels)
 {
     struct outcome *outcome = mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const unsigned programs = PROGRAMS / unit_part();
     unsigned tried = 0, refused = 0, killed = 0;
 
-    (void)unused;
     assert_true(outcome != MAP_FAILED);
-    for (unsigned i = 0; i < PROGRAMS; i++) {
+    for (unsigned i = 0; i < programs; i++) {
         struct sock_filter code[LONGEST];
         struct sock_fprog program = {.filter = code, .len = (unsigned short)random_program(code)};
         struct seccomp_data data = {.nr = SYS_getppid, .arch = ARCH};
@@ -199,7 +197,7 @@ static void verdicts_are_the_kernels(void **unused)
     (void)munmap(outcome, sizeof *outcome);
     print_message("linux_filter: %u programs judged as by the kernel, %u of them end it; %u refused\n", tried, killed,
                   refused);
-    assert_true(tried > PROGRAMS / 4 && refused > PROGRAMS / 50 && killed > PROGRAMS / 20);
+    assert_true(tried > programs / 4 && refused > programs / 50 && killed > programs / 20);
 }
 
 /* ---- what edgeprof makes of it ---- */
@@ -217,12 +215,11 @@ static const struct ep_linux_call *met(uint32_t number, uint32_t verdict, uint32
     return ep_linux_filter_meets(code, ARRAY(code));
 }
 
-static void each_call_counts(void **unused)
+TEST(each_call_counts)
 {
     static const uint32_t end[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP,
                                    SECCOMP_RET_TRACE,        SECCOMP_RET_USER_NOTIF,  0x12340000};
 
-    (void)unused;
     for (unsigned i = 0; i < ep_linux_call_count; i++) {
         const struct ep_linux_call *call = &ep_linux_calls[i];
         for (unsigned at = 0; at < ARRAY(end); at++)
@@ -235,12 +232,4 @@ static void each_call_counts(void **unused)
     assert_non_null(met(SYS_read, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verdicts_are_the_kernels),
-        cmocka_unit_test(each_call_counts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -23,6 +23,8 @@ static int each_mapping(bool (*each)(const struct ep_linux_mapping *mapping, voi
 #include "port/linux/found_stacks.c"
 #undef ep_linux_maps_each
 
+#define STACK_BYTES 65536u
+
 enum { ONE = 1000001, TWO = 1000002 }; /* no threads of this process */
 
 static uint8_t stack_one[4096], *stack_two;
@@ -31,6 +33,17 @@ static bool ask_for(uint32_t tid, const void *sp, struct ep_linux_bounds *bounds
 {
     *bounds = (struct ep_linux_bounds){0};
     return ep_linux_stack_found(tid, (uintptr_t)sp, bounds);
+}
+
+/* Pages between two that are not accessible, so the kernel joins them with no neighbour. */
+static uint8_t *mapping_make(size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *all = mmap(NULL, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (all == MAP_FAILED || mprotect(all + page, size, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    return all + page;
 }
 
 static bool is_inside(const void *sp, const struct ep_linux_bounds *bounds)
@@ -46,11 +59,10 @@ static void second_asks(void)
     assert_false(ask_for(TWO, stack_two, &bounds));
 }
 
-static void test_asked_while_reading(void **state)
+TEST(test_asked_while_reading)
 {
     struct ep_linux_bounds bounds;
 
-    (void)state;
     assert_false(ask_for(ONE, stack_one, &bounds));
     at_end = second_asks;
     ep_port_stacks_find();
@@ -61,11 +73,24 @@ static void test_asked_while_reading(void **state)
     assert_true(is_inside(stack_two, &bounds));
 }
 
-static void test_reused_id(void **state)
+/* The bounds are the mapping's, to the byte. */
+TEST(test_whole_mapping)
 {
     struct ep_linux_bounds bounds;
 
-    (void)state;
+    for (size_t at = 0; at < STACK_BYTES; at += STACK_BYTES / 2 - 1) {
+        assert_false(ask_for(ONE + (uint32_t)at, stack_two + at, &bounds));
+        ep_port_stacks_find();
+        assert_true(ask_for(ONE + (uint32_t)at, stack_two + at, &bounds));
+        assert_int_equal(bounds.start, (uintptr_t)stack_two);
+        assert_int_equal(bounds.end, (uintptr_t)stack_two + STACK_BYTES);
+    }
+}
+
+TEST(test_reused_id)
+{
+    struct ep_linux_bounds bounds;
+
     assert_false(ask_for(ONE, stack_one, &bounds));
     ep_port_stacks_find();
     assert_false(ask_for(ONE, stack_two, &bounds)); /* another thread by now */
@@ -74,11 +99,10 @@ static void test_reused_id(void **state)
     assert_true(is_inside(stack_two, &bounds));
 }
 
-static void test_ended_threads_leave_room(void **state)
+TEST(test_ended_threads_leave_room)
 {
     struct ep_linux_bounds bounds;
 
-    (void)state;
     for (uint32_t i = 0; i < 2 * ASKED_MOST; i++)
         assert_false(ask_for(TWO + i, stack_one, &bounds));
     ep_port_stacks_find();
@@ -88,11 +112,10 @@ static void test_ended_threads_leave_room(void **state)
     assert_true(ask_for(ONE, stack_one, &bounds));
 }
 
-static void test_nowhere(void **state)
+TEST(test_nowhere)
 {
     struct ep_linux_bounds bounds;
 
-    (void)state;
     assert_false(ask_for(ONE, (const void *)64, &bounds));
     ep_port_stacks_find();
     assert_true(ask_for(ONE, (const void *)64, &bounds));
@@ -102,11 +125,8 @@ static void test_nowhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asked_while_reading), cmocka_unit_test(test_reused_id),
-                                       cmocka_unit_test(test_ended_threads_leave_room), cmocka_unit_test(test_nowhere)};
-
-    stack_two = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (stack_two == MAP_FAILED)
+    stack_two = mapping_make(STACK_BYTES);
+    if (!stack_two)
         return 2;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

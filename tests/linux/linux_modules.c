@@ -5,9 +5,7 @@
  */
 #include "linux_test.h"
 
-#include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 
 #include "plugin.h"
@@ -157,16 +155,14 @@ static void run_with_tables(bool refused)
     (void)dlclose(plugin);
 }
 
-static void test_tables_are_read_ahead(void **state)
+TEST(test_tables_are_read_ahead)
 {
-    (void)state;
     run_with_tables(false);
 }
 
 /* As a filter of system calls does. */
-static void test_no_harm_if_madvise_is_refused(void **state)
+TEST(test_no_harm_if_madvise_is_refused)
 {
-    (void)state;
     run_with_tables(true);
     asked.refused = false;
 }
@@ -208,12 +204,11 @@ static void burn_with_code_closed(void *context)
     assert_int_equal(mprotect(text->start, text->size, PROT_EXEC), 0);
 }
 
-static void test_execute_only_code_is_not_read(void **state)
+TEST(test_execute_only_code_is_not_read)
 {
     struct text text = {0};
     struct ep_stats s;
 
-    (void)state;
     unsigned (*call)(void (*)(void *), void *);
     void *plugin = open_plugin(true, &call);
     text.at = (uintptr_t)call;
@@ -259,14 +254,13 @@ static void *burn_beside(void *over)
 }
 
 /* Samples of one thread see the library come and go, those of another one never do. */
-static void test_libraries_come_and_go_unpinned(void **state)
+TEST(test_libraries_come_and_go_unpinned)
 {
     unsigned (*call)(void (*)(void *), void *);
     atomic_bool over = false;
     pthread_t beside;
     struct ep_stats s;
 
-    (void)state;
     atomic_store(&ended, 0);
     receiver_reset();
     assert_int_equal(begin_profile_with(RATE, 100, EP_NO_PIN), 0);
@@ -288,11 +282,10 @@ static void test_libraries_come_and_go_unpinned(void **state)
     assert_true(s.cut + s.gap > TIMES / 2 && s.exact > TIMES / 2); /* at the library's code, and beside it */
 }
 
-static void test_a_library_that_was_seen_stays(void **state)
+TEST(test_a_library_that_was_seen_stays)
 {
     unsigned (*call)(void (*)(void *), void *), (*again)(void (*)(void *), void *);
 
-    (void)state;
     atomic_store(&ended, 0);
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
@@ -309,9 +302,8 @@ static void test_a_library_that_was_seen_stays(void **state)
 }
 
 /* In a namespace of its own, which dl_iterate_phdr() does not list: known all the same. */
-static void test_other_namespace(void **state)
+TEST(test_other_namespace)
 {
-    (void)state;
 #if defined LM_ID_NEWLM && !defined __SANITIZE_ADDRESS__
     unsigned (*call)(void (*)(void *), void *);
     struct ep_stats s;
@@ -334,13 +326,6 @@ static void test_other_namespace(void **state)
 #endif
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables_are_read_ahead),         cmocka_unit_test(test_no_harm_if_madvise_is_refused),
-        cmocka_unit_test(test_execute_only_code_is_not_read), cmocka_unit_test(test_libraries_come_and_go_unpinned),
-        cmocka_unit_test(test_a_library_that_was_seen_stays), cmocka_unit_test(test_other_namespace),
-    };
+static int (*test_begin)(void **state) = find_plugin;
 
-    return cmocka_run_group_tests(tests, find_plugin, NULL);
-}
+TEST_MAIN

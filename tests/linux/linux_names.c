@@ -6,8 +6,7 @@
 #include "core/profile/naming.h"
 #include "linux_test.h"
 
-#include <dlfcn.h>
-#include <stdatomic.h>
+#include <sys/auxv.h>
 
 #include "tests/unit/core_rooms.h"
 #include <edgeprof/hooks.h>
@@ -76,6 +75,7 @@ static void begin_message(void)
 {
     static struct ep_deadline deadline = {.at_ns = UINT64_MAX};
 
+    assert_non_null(ep_names_process.memory());
     ep_names_process.begin(&deadline);
 }
 
@@ -88,13 +88,38 @@ static void begin(void)
     begin_message();
 }
 
-static void test_dynamic_symbols(void **state)
+TEST(test_dynamic_symbols)
 {
-    (void)state;
     begin();
     assert_string_equal(name_of((uintptr_t)dlsym(RTLD_DEFAULT, "getenv") + 3), "getenv");
     assert_non_null(strstr(name_of((uintptr_t)place_3), "linux_names+0x"));
     assert_int_equal(ep_stop(0), 0);
+}
+
+/* The kernel's code has names on every architecture, that which signal handlers return to on arm64 too. */
+TEST(test_vdso)
+{
+    struct ep_port_function function;
+    uintptr_t at = getauxval(AT_SYSINFO_EHDR);
+    const uintptr_t end = at + (1u << 20);
+    unsigned clocks = 0, returns = 0;
+
+    if (!at)
+        skip();
+    begin();
+    for (; ep_port_function_next(at, end, &function); at = function.start + function.size) {
+        assert_true(function.start >= at && function.size > 0);
+        assert_string_equal(module_of(function.start)->path, "[vdso]");
+        assert_string_equal(name_of(function.start), function.name);
+        clocks += strstr(function.name, "clock_gettime") != NULL;
+        returns += strcmp(function.name, "__kernel_rt_sigreturn") == 0;
+    }
+    assert_int_equal(ep_stop(0), 0);
+    assert_true(clocks > 0);
+#ifdef __aarch64__
+    assert_int_equal(returns, 1);
+#endif
+    assert_false(ep_port_function_next((uintptr_t)place_0, (uintptr_t)place_0 + 64, &function));
 }
 
 /* Asks again until the runtime answers, because a busy machine may be slow. */
@@ -119,11 +144,10 @@ static void wait_served(void)
     assert_string_equal(name_of((uintptr_t)place_0), "Managed.Place0");
 }
 
-static void test_runtime(void **state)
+TEST(test_runtime)
 {
     pthread_t thread;
 
-    (void)state;
     pthread_create(&thread, NULL, runtime, NULL);
     begin();
     wait_served();
@@ -144,10 +168,6 @@ static void test_runtime(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dynamic_symbols),
-        cmocka_unit_test(test_runtime),
-    };
     RhpGcProbeHijack();
-    return cmocka_run_group_tests_name("linux names", tests, NULL, NULL);
+    return test_run();
 }

@@ -7,8 +7,6 @@
  */
 #include "linux_test.h"
 
-#include <dlfcn.h>
-
 #include "tracer.h"
 
 #define RATE    499
@@ -213,13 +211,13 @@ static void nonsense(const char *name)
 /* A record that is written all the time is read whole or not at all. */
 static void torn(const char *name)
 {
-    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + 3 * BURN_NS;
+    uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 3 * BURN_NS;
 
     receiver_reset();
     receiver.on_entry = on_entry;
     tracer_load(name);
     REQUIRE(ep_otel_read() == 1 && begin_profile(RATE, 100) == 0);
-    while (clock_of(CLOCK_THREAD_CPUTIME_ID) < end)
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end)
         for (unsigned i = 0; i < 30000; i++)
             tracer.span((uint8_t)(100 + i % 2), 1);
     tracer.none();
@@ -258,37 +256,27 @@ static void run_torn(const char *name, bool late)
 
 static const char *const models[] = {"tracer-desc.so", "tracer-dynamic.so", "tracer-fixed.so", "tracer-big.so"};
 
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof models / sizeof *models; i++)
         in_process(labels, models[i], false);
 }
 
-static void test_late(void **state)
+TEST(test_late)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof models / sizeof *models; i++)
         in_process(labels, models[i], true);
 }
 
-static void test_nonsense(void **state)
+TEST(test_nonsense)
 {
-    (void)state;
     in_process(run_nonsense, models[0], false);
     in_process(run_nonsense, models[3], false);
 }
 
-static void test_torn(void **state)
+TEST(test_torn)
 {
-    (void)state;
     in_process(run_torn, models[0], false);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_nonsense), cmocka_unit_test(test_torn)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

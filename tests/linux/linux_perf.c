@@ -4,11 +4,9 @@
  */
 #include "linux_test.h"
 
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
 
 #define RATE              251
 #define FRAME_KERNEL      30
@@ -35,7 +33,7 @@ static bool permitted(void)
 static void begin(uint32_t rate, uint64_t *cpu)
 {
     receiver_reset();
-    *cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    *cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile_with(rate, 200, EP_CLOCK_PERF), 0);
     assert_int_equal(ep_stats_get(&stats), 0);
 }
@@ -72,94 +70,6 @@ static double account_crew(unsigned rounds, unsigned threads, uintptr_t ms)
     for (unsigned i = 0; i < rounds; i++)
         crew(threads, ms);
     return end(cpu);
-}
-
-static void test_totals(void **state)
-{
-    (void)state;
-    ASSERT_RATIO(account_crew(1, 4, 400), 0.99, 1.01);
-    assert_int_equal(stats.clock, EP_CLOCK_PERF);
-    assert_int_equal(stats.clock_error, 0);
-    ASSERT_RATIO(account_crew(20, 10, 5), 0.985, 1.01);
-}
-
-/* Samples for each second of CPU time, of those asked for. */
-static double held(uint32_t rate)
-{
-    uint64_t cpu;
-
-    begin(rate, &cpu);
-    crew(2, 1000);
-    assert_true(end(cpu) > 0.9);
-    return (double)stats.samples * 1e9 / (double)(stats.weight_ns + stats.thread_exit_ns) / rate;
-}
-
-static void test_rates_above_ticks(void **state)
-{
-    (void)state;
-    ASSERT_RATIO(held(251), 0.95, 1.02); /* the rest was in the kernel */
-    ASSERT_RATIO(held(997), 0.95, 1.02);
-}
-
-/* ---- a program in step with the period ---- */
-
-#define STEP_RATE 97
-
-static void burn_step(const char *name, uint64_t until)
-{
-    uint64_t now = clock_of(CLOCK_THREAD_CPUTIME_ID);
-
-    assert_int_equal(ep_tag_push("step", name), 0);
-    if (now < until)
-        burn_by(until - now, 20000);
-    ep_tag_pop();
-}
-
-/* Each period's last quarter is another function: samples at the period's multiples would find one of the two. */
-static void test_in_step(void **state)
-{
-    const uint64_t period = 1000000000u / STEP_RATE;
-    uint64_t cpu;
-
-    (void)state;
-    begin(STEP_RATE, &cpu);
-    tagged_begin("step=", "step=last");
-    uint64_t at = clock_of(CLOCK_THREAD_CPUTIME_ID);
-    for (unsigned i = 0; i < 4 * STEP_RATE; i++, at += period) {
-        burn_step("first", at + period * 3 / 4);
-        burn_step("last", at + period);
-    }
-    assert_true(end(cpu) > 0.9);
-    ASSERT_RATIO(tagged_share(), 0.12, 0.40);
-}
-
-/* The time in the kernel as told, of what calls took; what perf events take is in it, too. getrusage() would not do:
- * it divides CPU time by ticks. */
-static double told_in_kernel(void)
-{
-    static char bytes[1 << 20];
-    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-    uint64_t cpu, system = 0;
-
-    begin(997, &cpu);
-    uint64_t now, until = clock_of(CLOCK_THREAD_CPUTIME_ID) + 600 * MS;
-    do {
-        uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
-        for (unsigned i = 0; i < 20; i++)
-            assert_int_equal(read(fd, bytes, sizeof bytes), sizeof bytes);
-        now = clock_of(CLOCK_THREAD_CPUTIME_ID);
-        system += now - start;
-        burn_by(MS / 10, 20000);
-    } while (now < until);
-    assert_true(end(cpu) > 0.95);
-    (void)close(fd);
-    return (double)receiver.special_ns[FRAME_KERNEL] / (double)system;
-}
-
-static void test_time_in_kernel(void **state)
-{
-    (void)state;
-    ASSERT_RATIO(told_in_kernel(), 0.85, 1.25);
 }
 
 /* ---- what a process forbids or does, in a child of its own ---- */
@@ -349,10 +259,10 @@ static void in_child(int (*scene)(void))
     assert_int_equal(WEXITSTATUS(status), PASSED);
 }
 
+/* Each scene is a test in a child of its own. */
 #define SCENE(name)                                                                                                    \
-    static void test_##name(void **state)                                                                              \
+    TEST(test_##name)                                                                                                  \
     {                                                                                                                  \
-        (void)state;                                                                                                   \
         in_child(name);                                                                                                \
     }
 SCENE(refused_eperm)
@@ -366,22 +276,98 @@ SCENE(queue_fills)
 SCENE(program_closes)
 SCENE(forks)
 
+/* ---- in this process ---- */
+
+TEST(test_totals)
+{
+    ASSERT_RATIO(account_crew(1, 4, 400), 0.99, 1.01);
+    assert_int_equal(stats.clock, EP_CLOCK_PERF);
+    assert_int_equal(stats.clock_error, 0);
+    ASSERT_RATIO(account_crew(20, 10, 5), 0.985, 1.01);
+}
+
+/* Samples for each second of CPU time, of those asked for. */
+static double held(uint32_t rate)
+{
+    uint64_t cpu;
+
+    begin(rate, &cpu);
+    crew(2, 1000);
+    assert_true(end(cpu) > 0.9);
+    return (double)stats.samples * 1e9 / (double)(stats.weight_ns + stats.thread_exit_ns) / rate;
+}
+
+TEST(test_rates_above_ticks)
+{
+    ASSERT_RATIO(held(251), 0.95, 1.02); /* the rest was in the kernel */
+    ASSERT_RATIO(held(997), 0.95, 1.02);
+}
+
+/* ---- a program in step with the period ---- */
+
+#define STEP_RATE 97
+
+static void burn_step(const char *name, uint64_t until)
+{
+    uint64_t now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+    assert_int_equal(ep_tag_push("step", name), 0);
+    if (now < until)
+        burn_by(until - now, 20000);
+    ep_tag_pop();
+}
+
+/* Each period's last quarter is another function: samples at the period's multiples would find one of the two. */
+TEST(test_in_step)
+{
+    const uint64_t period = 1000000000u / STEP_RATE;
+    uint64_t cpu;
+
+    begin(STEP_RATE, &cpu);
+    tagged_begin("step=", "step=last");
+    uint64_t at = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (unsigned i = 0; i < 4 * STEP_RATE; i++, at += period) {
+        burn_step("first", at + period * 3 / 4);
+        burn_step("last", at + period);
+    }
+    assert_true(end(cpu) > 0.9);
+    ASSERT_RATIO(tagged_share(), 0.12, 0.40);
+}
+
+/* The time in the kernel as told, of what calls took; what perf events take is in it, too. getrusage() would not do:
+ * it divides CPU time by ticks. */
+static double told_in_kernel(void)
+{
+    static char bytes[1 << 20];
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    uint64_t cpu, system = 0;
+
+    begin(997, &cpu);
+    uint64_t now, until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 600 * MS;
+    do {
+        uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        for (unsigned i = 0; i < 20; i++)
+            assert_int_equal(read(fd, bytes, sizeof bytes), sizeof bytes);
+        now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        system += now - start;
+        burn_by(MS / 10, 20000);
+    } while (now < until);
+    assert_true(end(cpu) > 0.95);
+    (void)close(fd);
+    return (double)receiver.special_ns[FRAME_KERNEL] / (double)system;
+}
+
+TEST(test_time_in_kernel)
+{
+    ASSERT_RATIO(told_in_kernel(), 0.85, 1.25);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_eperm),   cmocka_unit_test(test_refused_eacces),
-        cmocka_unit_test(test_refused_enosys),  cmocka_unit_test(test_refused_paranoid),
-        cmocka_unit_test(test_few_descriptors), cmocka_unit_test(test_descriptors_used_up),
-        cmocka_unit_test(test_small_queue),     cmocka_unit_test(test_queue_fills),
-        cmocka_unit_test(test_program_closes),  cmocka_unit_test(test_forks),
-        cmocka_unit_test(test_totals),          cmocka_unit_test(test_rates_above_ticks),
-        cmocka_unit_test(test_in_step),         cmocka_unit_test(test_time_in_kernel),
-    };
-
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     if (!permitted()) {
         print_message("perf events are not permitted here\n");
         return 0;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -5,10 +5,7 @@
  */
 #include "linux_test.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 
 #define RATE 1000
 
@@ -38,13 +35,13 @@ static int child_of_fork(void)
     if (ep_flush() != -ESRCH || ep_stop(0) != -ESRCH)
         return 2;
     receiver_reset();
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     if (begin_profile(RATE, 100) != 0)
         return 3;
     burn(150 * MS);
     if (end_profile(2000) != 0 || ep_stats_get(&s) != 0)
         return 4;
-    uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    uint64_t used = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if (receiver.broken || receiver.ns < used / 2 || receiver.ns > used * 3 / 2)
         return 5;
     return s.samples > 5 ? 0 : 6;
@@ -53,7 +50,7 @@ static int child_of_fork(void)
 static double fork_and_account(void)
 {
     receiver_reset();
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(RATE, 100), 0);
     for (unsigned i = 0; i < 4; i++) {
         burn(40 * MS);
@@ -67,9 +64,8 @@ static double fork_and_account(void)
     return accounted(cpu);
 }
 
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
     ASSERT_RATIO(fork_and_account(), 0.98, 1.005);
 }
 
@@ -80,23 +76,22 @@ static int child_since_fork(void)
 
     burn(60 * MS);
     receiver_reset();
-    uint64_t start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (begin_profile_with(RATE, 100, EP_SINCE_FORK | EP_CLOCK_TIMERS) != 0)
         return 3;
-    start = clock_of(CLOCK_THREAD_CPUTIME_ID) - start;
+    start = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     burn(150 * MS);
     if (end_profile(2000) != 0)
         return 4;
-    uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID) - start;
+    uint64_t used = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
     if (ep_stats_get(&s) != 0)
         return 6;
     used -= s.collect_cpu_ns + s.deliver_cpu_ns;
     return receiver.ns < used * 95 / 100 || receiver.ns > used * 102 / 100 ? 5 : 0;
 }
 
-static void test_since_fork(void **state)
+TEST(test_since_fork)
 {
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
     pid_t child = fork();
@@ -115,9 +110,8 @@ static void *burner(void *argument)
 }
 
 /* exec in a profiled process with busy threads: a pending signal does not kill the new program. */
-static void test_exec(void **state)
+TEST(test_exec)
 {
-    (void)state;
     for (unsigned i = 0; i < 30; i++) {
         pid_t child = fork();
         if (child == 0) {
@@ -160,12 +154,11 @@ static void copy_program(const char *path)
 }
 
 /* A setuid program must not let its caller choose where profiles go, or a file that it reads. */
-static void test_setuid_program_ignores_the_environment(void **state)
+TEST(test_setuid_program_ignores_the_environment)
 {
     char path[] = "/tmp/edgeprof-setuid-XXXXXX/target", *slash = strrchr(path, '/');
     int status;
 
-    (void)state;
     if (geteuid() != 0)
         skip();
     *slash = 0;
@@ -214,13 +207,40 @@ static void *stormer(void *argument)
     return NULL;
 }
 
-static void test_dlopen_storm(void **state)
+/* The collect thread must not sleep until the interval ends before it looks for the module. */
+TEST(test_dlopen_is_seen_at_once)
+{
+    static unsigned char from[30000];
+    static char to[50000];
+    struct ep_stats before, after;
+
+    receiver_reset();
+    assert_int_equal(begin_profile(RATE, 60000), 0);
+    sleep_ms(20);
+    assert_int_equal(ep_stats_get(&before), 0);
+    void *library = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    void *symbol = dlsym(library, "__b64_ntop");
+    assert_non_null(symbol);
+    int (*encode)(const unsigned char *, size_t, char *, size_t);
+    memcpy(&encode, &symbol, sizeof encode);
+    for (uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 400 * MS; clock_ns(CLOCK_THREAD_CPUTIME_ID) < end;)
+        assert_int_equal(encode(from, sizeof from, to, sizeof to), sizeof from / 3 * 4);
+    assert_int_equal(end_profile(5000), 0);
+    assert_int_equal(ep_stats_get(&after), 0);
+    print_message("             %llu of %llu stacks cut\n", (unsigned long long)(after.cut - before.cut),
+                  (unsigned long long)(after.samples - before.samples));
+    assert_true(after.samples - before.samples > 20);
+    assert_true((after.cut - before.cut) * 10 < after.samples - before.samples);
+    (void)dlclose(library);
+}
+
+TEST(test_dlopen_storm)
 {
     pthread_t threads[2];
     unsigned opened[2];
     struct ep_stats s;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
     for (unsigned i = 0; i < 2; i++)
@@ -244,46 +264,8 @@ static void test_dlopen_storm(void **state)
         assert_true(s.exact * 10 > s.samples * 9);
 }
 
-/* The collect thread must not sleep until the interval ends before it looks for the module. */
-static void test_dlopen_is_seen_at_once(void **state)
-{
-    static unsigned char from[30000];
-    static char to[50000];
-    struct ep_stats before, after;
-
-    (void)state;
-    receiver_reset();
-    assert_int_equal(begin_profile(RATE, 60000), 0);
-    sleep_ms(20);
-    assert_int_equal(ep_stats_get(&before), 0);
-    void *library = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(library);
-    void *symbol = dlsym(library, "__b64_ntop");
-    assert_non_null(symbol);
-    int (*encode)(const unsigned char *, size_t, char *, size_t);
-    memcpy(&encode, &symbol, sizeof encode);
-    for (uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + 400 * MS; clock_of(CLOCK_THREAD_CPUTIME_ID) < end;)
-        assert_int_equal(encode(from, sizeof from, to, sizeof to), sizeof from / 3 * 4);
-    assert_int_equal(end_profile(5000), 0);
-    assert_int_equal(ep_stats_get(&after), 0);
-    print_message("             %llu of %llu stacks cut\n", (unsigned long long)(after.cut - before.cut),
-                  (unsigned long long)(after.samples - before.samples));
-    assert_true(after.samples - before.samples > 20);
-    assert_true((after.cut - before.cut) * 10 < after.samples - before.samples);
-    (void)dlclose(library);
-}
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_since_fork),
-        cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_setuid_program_ignores_the_environment),
-        cmocka_unit_test(test_dlopen_is_seen_at_once), /* before the storm, which loads the same library */
-        cmocka_unit_test(test_dlopen_storm),
-    };
-
     program = argv[0];
     if (argc > 1 && strcmp(argv[1], "exec-target") == 0) {
         burn(20 * MS);
@@ -291,5 +273,5 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "setuid-target") == 0)
         _exit(setuid_target()); /* a leak check at exit cannot trace a setuid program */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -4,23 +4,14 @@
  * meanwhile. Also core/features/pull/start.c: where it listens, and when it requires a token.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <edgeprof/edgeprof.h>
 #include "core/features/endpoint/serve.h"
+#include "tests/unit/test.h"
 
 #define BODY     (8u << 20)
 #define PORTION  10000u
@@ -153,9 +144,8 @@ static void pause_ms(unsigned ms)
     (void)nanosleep(&time, NULL);
 }
 
-static void test_large_bodies(void **state)
+TEST(test_large_bodies)
 {
-    (void)state;
     (void)free_port();
     assert_int_equal(ep_server_start(&server, &listen_at), 0);
     assert_int_equal(ep_server_start(&server, &listen_at), -EALREADY);
@@ -181,11 +171,10 @@ static void test_large_bodies(void **state)
 
 /* Delayed answers are sent when ready. A client that disconnects before is dropped at once. A stop disconnects
  * everybody. */
-static void test_delayed_answers(void **state)
+TEST(test_delayed_answers)
 {
     char late[8] = "";
 
-    (void)state;
     atomic_store(&done, 0);
     (void)free_port();
     assert_int_equal(ep_server_start(&server, &listen_at), 0);
@@ -225,13 +214,12 @@ static int start(const char *where, const char *token, size_t size)
     return result;
 }
 
-static void test_listen_addresses(void **state)
+TEST(test_listen_addresses)
 {
     static const char token[] = "0123456789abcdef";
     const size_t size = sizeof pull_memory - 3;
     char port[8], where[40];
 
-    (void)state;
     (void)snprintf(port, sizeof port, "%u", free_port());
     assert_int_equal(start(port, NULL, size), 1);
     assert_int_equal(start(port, NULL, EP_PULL_MEMORY_MIN), 1);
@@ -296,13 +284,12 @@ static int status_of(const char *line)
 }
 
 /* Starts before and stops after the profiler, and the other way round. A forked child does not serve. */
-static void test_start_stop_order(void **state)
+TEST(test_start_stop_order)
 {
     struct ep_config c = {.memory = memory, .memory_size = sizeof memory, .interval_ms = 100, .endpoint = "null:"};
     char port[8];
     int status = 0;
 
-    (void)state;
     (void)snprintf(port, sizeof port, "%u", free_port());
     const struct ep_pull_config config = {.memory = pull_memory, .memory_size = sizeof pull_memory, .where = port};
     assert_int_equal(ep_pull_start(&config), 1);
@@ -332,14 +319,4 @@ static void test_start_stop_order(void **state)
     assert_int_equal(ep_stop(1000), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_large_bodies),
-        cmocka_unit_test(test_delayed_answers),
-        cmocka_unit_test(test_listen_addresses),
-        cmocka_unit_test(test_start_stop_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

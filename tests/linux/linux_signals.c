@@ -4,28 +4,93 @@
  */
 #include "linux_test.h"
 
-#include <sys/time.h>
 #include "port/linux/own_signal.h"
-
-#include <dirent.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #define RATE 1000
 
+/* ---- numbers of signals: first, while no handler is installed ---- */
+
+static atomic_int sent_to_us;
+
+static void theirs(int signal)
+{
+    (void)signal;
+    atomic_fetch_add(&sent_to_us, 1);
+}
+
+/* Successive profiles with signal numbers used by the program. Runs in a child, because handlers stay installed. */
+static int numbers_taken(void)
+{
+    struct sigaction action = {.sa_handler = theirs}, now;
+
+    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+        (void)sigaction(i, &action, NULL);
+    int busy = begin_profile(100, 100);
+    action.sa_handler = SIG_DFL;
+    (void)sigaction(SIGRTMAX - 10, &action, NULL); /* in the range, and free */
+    int start = begin_profile(100, 100), number = ep_linux_signal();
+    (void)sigaction(number, NULL, &now);
+    if (busy != -EBUSY || start != 0 || number != SIGRTMAX - 10 || now.sa_handler != SIG_DFL)
+        return 1;
+    (void)raise(SIGRTMIN + 3);
+    if (end_profile(100) != 0 || atomic_load(&sent_to_us) != 1)
+        return 2;
+    return begin_profile(100, 100) == 0 && ep_linux_signal() == number && end_profile(100) == 0 ? 0 : 3;
+}
+
+/* A number that the program starts to use is given up; the profile continues with another. */
+static int numbers_given_back(void)
+{
+    struct sigaction action = {.sa_handler = theirs};
+    struct ep_stats s;
+
+    if (begin_profile(RATE, 100) != 0)
+        return 1;
+    for (int i = 0; i < 3; i++) {
+        int number = ep_linux_signal();
+        (void)sigaction(number, &action, NULL);
+        (void)raise(number);
+        if (ep_linux_signal() == number)
+            return 2;
+    }
+    int last = ep_linux_signal();
+    (void)sigaction(last, &action, NULL);
+    (void)raise(last);
+    burn(200 * MS);
+    if (ep_linux_signal() != last || atomic_load(&sent_to_us) != 4 || end_profile(1000) != 0)
+        return 3;
+    return ep_stats_get(&s) == 0 && s.samples > 10 ? 0 : 4;
+}
+
+static void in_a_child(int (*body)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(body());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+TEST(test_numbers)
+{
+    in_a_child(numbers_taken);
+    in_a_child(numbers_given_back);
+}
+
 /* ---- errno ---- */
 
-static void test_errno_is_kept(void **state)
+TEST(test_errno_is_kept)
 {
     struct ep_stats s;
     unsigned changed = 0;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 100), 0);
-    uint64_t end = clock_of(CLOCK_THREAD_CPUTIME_ID) + 400 * MS;
+    uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 400 * MS;
     errno = 4711;
-    for (unsigned i = 1; i % 1024 || clock_of(CLOCK_THREAD_CPUTIME_ID) < end; i++) {
+    for (unsigned i = 1; i % 1024 || clock_ns(CLOCK_THREAD_CPUTIME_ID) < end; i++) {
         __asm__ volatile("" ::: "memory");
         changed += errno != 4711;
         errno = 4711;
@@ -95,12 +160,11 @@ static void run_sleepers(struct sleeper *sleepers)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void test_no_interrupted_calls(void **state)
+TEST(test_no_interrupted_calls)
 {
     struct sleeper with[3], without[3];
     struct ep_stats s;
 
-    (void)state;
     run_sleepers(without);
     receiver_reset();
     assert_int_equal(begin_profile(RATE, 200), 0);
@@ -139,12 +203,11 @@ static uint64_t blocked_of(const char *tid, bool *ours)
     return mask;
 }
 
-static void test_own_threads_block_all_signals(void **state)
+TEST(test_own_threads_block_all_signals)
 {
     const int open_to_all[] = {SIGKILL, SIGSTOP, 32, 33}; /* the last two are reserved by the C library */
     unsigned found = 0;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(19, 1000), 0);
     sleep_ms(50);
@@ -195,11 +258,10 @@ static void *service_main(void *argument)
     return NULL;
 }
 
-static void test_transport_runs_on_the_deliver_thread(void **state)
+TEST(test_transport_runs_on_the_deliver_thread)
 {
     pthread_t threads[7];
 
-    (void)state;
     receiver_reset();
     receiver.on_send = note_sender;
     service_tids[7] = tid_of();
@@ -242,17 +304,16 @@ static void jump_out(int signal)
 }
 
 /* A handler that never returns must not leave a sample half done: nothing would end at stop, and the ring be stuck. */
-static void test_jumps_out_of_handlers(void **state)
+TEST(test_jumps_out_of_handlers)
 {
     struct sigaction action = {.sa_handler = jump_out}, before;
     struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     static volatile unsigned jumps;
     struct ep_stats s;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(1000, 200), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     for (jumps = 0; jumps < JUMPS;) {
@@ -274,9 +335,8 @@ static void test_jumps_out_of_handlers(void **state)
     assert_true(share > 0.97 && share < 1.01);
 }
 
-static void test_signals_pending_over_stop(void **state)
+TEST(test_signals_pending_over_stop)
 {
-    (void)state;
     for (unsigned i = 0; i < 20; i++) {
         receiver_reset();
         assert_int_equal(begin_profile(RATE, 100), 0);
@@ -291,14 +351,13 @@ static void test_signals_pending_over_stop(void **state)
 }
 
 /* Ticks for earlier owners of a slot, and for slots that do not exist, are dropped. */
-static void test_foreign_ticks(void **state)
+TEST(test_foreign_ticks)
 {
     struct ep_stats s;
 
-    (void)state;
     receiver_reset();
     assert_int_equal(begin_profile(1, 100), 0);
-    for (uint32_t slot = 0; slot <= EP_MAX_THREADS; slot++)
+    for (uint32_t slot = 0; slot <= EP_THREADS; slot++)
         for (uint32_t generation = 128; generation < 138; generation++)
             queue_tick(slot, generation);
     assert_int_equal(end_profile(1000), 0);
@@ -306,88 +365,4 @@ static void test_foreign_ticks(void **state)
     assert_true(s.samples < 10);
 }
 
-static atomic_int sent_to_us;
-
-static void theirs(int signal)
-{
-    (void)signal;
-    atomic_fetch_add(&sent_to_us, 1);
-}
-
-/* Successive profiles with signal numbers used by the program. Runs in a child, because handlers stay installed. */
-static int numbers_taken(void)
-{
-    struct sigaction action = {.sa_handler = theirs}, now;
-
-    for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
-        (void)sigaction(i, &action, NULL);
-    int busy = begin_profile(100, 100);
-    action.sa_handler = SIG_DFL;
-    (void)sigaction(SIGRTMAX - 10, &action, NULL); /* in the range, and free */
-    int start = begin_profile(100, 100), number = ep_linux_signal();
-    (void)sigaction(number, NULL, &now);
-    if (busy != -EBUSY || start != 0 || number != SIGRTMAX - 10 || now.sa_handler != SIG_DFL)
-        return 1;
-    (void)raise(SIGRTMIN + 3);
-    if (end_profile(100) != 0 || atomic_load(&sent_to_us) != 1)
-        return 2;
-    return begin_profile(100, 100) == 0 && ep_linux_signal() == number && end_profile(100) == 0 ? 0 : 3;
-}
-
-/* A number that the program starts to use is given up; the profile continues with another. */
-static int numbers_given_back(void)
-{
-    struct sigaction action = {.sa_handler = theirs};
-    struct ep_stats s;
-
-    if (begin_profile(RATE, 100) != 0)
-        return 1;
-    for (int i = 0; i < 3; i++) {
-        int number = ep_linux_signal();
-        (void)sigaction(number, &action, NULL);
-        (void)raise(number);
-        if (ep_linux_signal() == number)
-            return 2;
-    }
-    int last = ep_linux_signal();
-    (void)sigaction(last, &action, NULL);
-    (void)raise(last);
-    burn(200 * MS);
-    if (ep_linux_signal() != last || atomic_load(&sent_to_us) != 4 || end_profile(1000) != 0)
-        return 3;
-    return ep_stats_get(&s) == 0 && s.samples > 10 ? 0 : 4;
-}
-
-static void in_a_child(int (*body)(void))
-{
-    int status;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(body());
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-static void test_numbers(void **state)
-{
-    (void)state;
-    in_a_child(numbers_taken);
-    in_a_child(numbers_given_back);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), /* first: no handler is installed yet */
-        cmocka_unit_test(test_errno_is_kept),
-        cmocka_unit_test(test_no_interrupted_calls),
-        cmocka_unit_test(test_own_threads_block_all_signals),
-        cmocka_unit_test(test_transport_runs_on_the_deliver_thread),
-        cmocka_unit_test(test_jumps_out_of_handlers),
-        cmocka_unit_test(test_signals_pending_over_stop),
-        cmocka_unit_test(test_foreign_ticks),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

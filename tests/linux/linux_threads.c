@@ -1,13 +1,14 @@
 /*
- * CPU time is accounted for: of long threads, 200 short ones, more threads than slots, and more than the system has
- * timers. Without a timer no signal goes to sleeping threads, and timers move to the threads that need them. A thread
- * that blocks the signal is counted once, and sampled again when it stops blocking. Time while the kind is off is not
- * accounted, and so is time between ticks while the thread lives. Also 200 starts and stops under load, with the memory
- * unmapped in between.
+ * CPU time is accounted for: of long threads, 200 short ones, more threads than slots, 1,000 at once, and more than the
+ * system has timers; also when the collect thread gets no processor. Without a timer no signal goes to sleeping
+ * threads, and timers move to the threads that need them. A thread that blocks the signal is counted once, and sampled
+ * again when it stops blocking. Time while the kind is off is not accounted, and so is time between ticks while the
+ * thread lives. Also 200 starts and stops under load, with the memory unmapped in between.
  */
 #include "linux_test.h"
 
-#include <poll.h>
+#include <dirent.h>
+#include <sched.h>
 
 #define RATE 1000
 
@@ -41,23 +42,27 @@ static void work(struct crew crew)
 static double account_crew(struct crew crew)
 {
     receiver_reset();
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile_with(RATE, 200, crew.clock), 0);
     work(crew);
     assert_int_equal(end_profile(5000), 0);
     return accounted(cpu);
 }
 
-static void test_long_threads(void **state)
+/* The collect thread runs before sampling starts, and scans threads if ep_start() takes long. */
+TEST(test_scan_before_sampling)
 {
-    (void)state;
+    assert_int_equal(ep_port_threads_scan(), 0);
+}
+
+TEST(test_long_threads)
+{
     ASSERT_RATIO(account_crew((struct crew){8, 150 * MS, EP_CLOCK_TICKS}), 0.99, 1.005);
     ASSERT_RATIO(account_crew((struct crew){8, 150 * MS, EP_CLOCK_TIMERS}), 0.99 + RATIO_CHANCE, 1.005 - RATIO_CHANCE);
 }
 
-static void test_200_short_threads(void **state)
+TEST(test_200_short_threads)
 {
-    (void)state;
     ASSERT_RATIO(account_crew((struct crew){200, 5 * MS, EP_CLOCK_TICKS}), 0.985, 1.005);
     ASSERT_RATIO(account_crew((struct crew){200, 5 * MS, EP_CLOCK_TIMERS}), 0.985 + RATIO_CHANCE, 1.005 - RATIO_CHANCE);
 }
@@ -73,7 +78,7 @@ static void *together(void *argument)
     return NULL;
 }
 
-#define MANY (EP_MAX_THREADS + 64)
+#define MANY (EP_THREADS + 64)
 
 static double account_many(void)
 {
@@ -83,7 +88,7 @@ static double account_many(void)
 
     receiver_reset();
     assert_int_equal(pthread_barrier_init(&barrier, NULL, MANY), 0);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(RATE, 200), 0);
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, together, &each), 0);
@@ -91,16 +96,109 @@ static double account_many(void)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(end_profile(5000), 0);
     assert_int_equal(ep_stats_get(&s), 0);
-    assert_true(s.lost_count[EP_LOSS_NO_SLOT] >= MANY - EP_MAX_THREADS);
-    const uint64_t used = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu - s.collect_cpu_ns - s.deliver_cpu_ns;
+    assert_true(s.lost_count[EP_LOSS_NO_SLOT] >= MANY - EP_THREADS);
+    const uint64_t used = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu - s.collect_cpu_ns - s.deliver_cpu_ns;
     return accounted(cpu) + (double)s.lost_ns[EP_LOSS_RING_FULL] / (double)used;
 }
 
-static void test_more_threads_than_slots(void **state)
+TEST(test_more_threads_than_slots)
 {
-    (void)state;
     /* 160 threads at 1000 Hz: where the collect thread waits for a processor, the ring loses samples, which count. */
     ASSERT_RATIO_WHEN_QUIET(account_many(), 0.99, 1.005);
+}
+
+/* ---- as many threads as the memory has places for ---- */
+
+#define CROWD 1000
+
+/* All are alive at once, on whatever processors there are: the collect thread gets its share among them. */
+static double account_crowd(void)
+{
+    static pthread_t threads[CROWD];
+    uint64_t each = 4 * MS;
+    pthread_attr_t small;
+    struct ep_stats s;
+
+    receiver_reset();
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128 * 1024), 0);
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, CROWD), 0);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    /* One interval: with shorter ones than a thread lives, what it owes at its end comes after what others were owed.
+     */
+    assert_int_equal(begin_profile_of(PROFILE_MEMORY, RATE, 60000, EP_CLOCK_TICKS), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&threads[i], &small, together, &each), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(end_profile(20000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    ASSERT_FIGURE(s.lost_count[EP_LOSS_NO_SLOT], 0, 0);
+    ASSERT_FIGURE(s.lost_ns[EP_LOSS_RING_FULL], 0, 0);
+    return accounted(cpu);
+}
+
+TEST(test_as_many_threads_as_memory)
+{
+    ASSERT_RATIO(account_crowd(), 0.99, 1.005);
+}
+
+/* ---- a collect thread that gets no processor ---- */
+
+/* From now on the collect thread runs only when nothing else does. */
+static bool starve_collect_thread(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct sched_param none = {0};
+    bool found = false;
+
+    assert_non_null(tasks);
+    for (const struct dirent *entry; !found && (entry = readdir(tasks)) != NULL;) {
+        char name[16] = "";
+        const int tid = atoi(entry->d_name);
+        if (tid > 0)
+            ep_port_thread_name((uint32_t)tid, name, sizeof name);
+        found = strcmp(name, "edgeprof-coll") == 0;
+        if (found)
+            assert_int_equal(sched_setscheduler(tid, SCHED_IDLE, &none), 0);
+    }
+    assert_int_equal(closedir(tasks), 0);
+    return found;
+}
+
+/* Burners on one processor, which the collect thread needs, too. */
+static double account_starved(void)
+{
+    static pthread_t threads[4];
+    uint64_t each = 500 * MS;
+    cpu_set_t all, one;
+    struct ep_stats s;
+
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    receiver_reset();
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 4), 0);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile_of(EP_MEMORY_MIN, RATE, 200, 0), 0);
+    while (!starve_collect_thread()) /* it names itself */
+        (void)sched_yield();
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, together, &each), 0);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(end_profile(20000), 0);
+    assert_int_equal(ep_stats_get(&s), 0);
+    ASSERT_FIGURE(s.lost_ns[EP_LOSS_RING_FULL], 0, 0);
+    print_message("             %llu samples came later\n", (unsigned long long)s.lost_count[EP_LOSS_RING_FULL]);
+    return accounted(cpu);
+}
+
+TEST(test_starved_collect_thread)
+{
+    ASSERT_RATIO(account_starved(), 0.99, 1.005);
 }
 
 /* ---- no timers left ---- */
@@ -149,9 +247,8 @@ static double account_without_timers(unsigned timers)
     return share;
 }
 
-static void test_few_timers(void **state)
+TEST(test_few_timers)
 {
-    (void)state;
     ASSERT_RATIO(account_without_timers(0), 0.99, 1.005);
     ASSERT_RATIO(account_without_timers(1), 0.99, 1.005);
     ASSERT_RATIO(account_without_timers(3), 0.99, 1.005);
@@ -159,13 +256,12 @@ static void test_few_timers(void **state)
 
 /* A sleeping thread without a timer gets hardly any signals. poll() is not restarted, so each signal would be visible;
  * a few arrive just before it sleeps. */
-static void test_sleeper_is_left_alone(void **state)
+TEST(test_sleeper_is_left_alone)
 {
     uint64_t each = 150 * MS;
     pthread_t threads[3];
     unsigned interrupted = 0;
 
-    (void)state;
     receiver_reset();
     struct rlimit before = timers_limited(1);
     assert_int_equal(begin_profile(RATE, 200), 0);
@@ -177,7 +273,7 @@ static void test_sleeper_is_left_alone(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(end_profile(5000), 0);
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
-    assert_in_range(interrupted, 0, 6);
+    ASSERT_FIGURE(interrupted, 0, 6);
 }
 
 /* ---- one timer for several threads ---- */
@@ -197,7 +293,7 @@ static void *busy_main(void *argument)
             burn(MS);
         else
             sleep_ms(1);
-        atomic_store(&busy->used_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+        atomic_store(&busy->used_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
     return NULL;
 }
@@ -222,7 +318,7 @@ static double account_after_handover(void)
 
     receiver_reset();
     memset(busy, 0, sizeof busy);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     struct rlimit before = timers_limited(0), one = before;
     assert_int_equal(begin_profile(RATE, 60000), 0);
     one.rlim_cur = signals_queued() + 1;
@@ -248,16 +344,15 @@ static double account_after_handover(void)
     if (!one_timer) /* other processes of this user used timers in between */
         return 0;
     double share = accounted(cpu);
-    assert_true(share > 0.9 && share < 1.1);
+    assert_true(share > 0.9 - (RATIO_SLACK - RATIO_CHANCE) && share < 1.1 + (RATIO_SLACK - RATIO_CHANCE));
     assert_int_equal(ep_stats_get(&s), 0);
-    /* Each thread was without a timer once; TSan has its own thread. */
-    assert_in_range(s.lost_count[EP_LOSS_NO_TIMER], 3, 4);
+    /* Each thread was without a timer once. */
+    ASSERT_FIGURE(s.lost_count[EP_LOSS_NO_TIMER], 3, 4);
     return (double)(s.weight_ns - (s.weight_ns < 20 * MS ? s.weight_ns : 20 * MS)) / (double)used;
 }
 
-static void test_timer_moves_to_busy_thread(void **state)
+TEST(test_timer_moves_to_busy_thread)
 {
-    (void)state;
     /* The scheduler decides which thread gets the timer, and 20 ms at both ends of the 200 ms are uncertain. The
      * collect thread scans too, soon after the start, so the timer may move before the 60 ms are over. */
     ASSERT_RATIO_WHEN_QUIET(account_after_handover(), 0.9, 1.35);
@@ -279,7 +374,7 @@ static void *blocker_main(void *argument)
             burn(MS);
         else
             sleep_ms(1);
-        atomic_store(&busy->used_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+        atomic_store(&busy->used_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
     return NULL;
 }
@@ -294,7 +389,7 @@ static double account_blocked(void)
     receiver_reset();
     memset(busy, 0, sizeof busy);
     atomic_store(&blocks, true);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(RATE, 60000), 0);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&busy[i].thread, NULL, blocker_main, &busy[i]), 0);
@@ -321,15 +416,9 @@ static double account_blocked(void)
     assert_string_equal(s.unsampled[2].name[1], s.unsampled[2].name[0]);
     assert_true(s.unsampled[2].name[0][0] && !s.unsampled[2].name[2][0]);
     /* A lower bound: on a busy machine a thread runs longer. accounted() checks that nothing counts twice. */
-    assert_true(s.weight_ns >= 150 * MS);
-    assert_true(s.unsampled_ns >= 200 * MS);
+    ASSERT_FIGURE(s.weight_ns, 150 * MS, UINT64_MAX);
+    ASSERT_FIGURE(s.unsampled_ns, 200 * MS, UINT64_MAX);
     return accounted(cpu);
-}
-
-static void test_blocked_signal(void **state)
-{
-    (void)state;
-    ASSERT_RATIO(account_blocked(), 0.985, 1.005);
 }
 
 /* ---- threads in step with the ticks ---- */
@@ -345,12 +434,12 @@ static void *in_step(void *argument)
 
     (void)clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
     while (!atomic_load(&busy->end)) {
-        uint64_t next = clock_of(CLOCK_MONOTONIC_COARSE) + 2 * (uint64_t)tick.tv_nsec +
+        uint64_t next = clock_ns(CLOCK_MONOTONIC_COARSE) + 2 * (uint64_t)tick.tv_nsec +
                         (uint64_t)(tick.tv_nsec / 10 * atomic_load(&phase));
         struct timespec until = {.tv_sec = (time_t)(next / 1000000000u), .tv_nsec = (long)(next % 1000000000u)};
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
         burn((uint64_t)tick.tv_nsec / 4);
-        atomic_store(&busy->used_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+        atomic_store(&busy->used_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     }
     return NULL;
 }
@@ -365,8 +454,9 @@ static double account_between_ticks(double *at_end)
     receiver_reset();
     memset(&busy, 0, sizeof busy);
     atomic_store(&phase, 1);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(begin_profile(RATE, 60000), 0);
+    cpu_checks = 0; /* at_end has bounds of its own */
     assert_int_equal(pthread_create(&busy.thread, NULL, in_step, &busy), 0);
     while (atomic_load(&busy.used_ns) < 150 * MS)
         sleep_ms(5);
@@ -387,11 +477,10 @@ static double account_between_ticks(double *at_end)
 }
 
 /* On a busy machine ticks come late, and some find the thread that meant to run between them. */
-static void test_thread_between_ticks(void **state)
+TEST(test_thread_between_ticks)
 {
     double known = 0, at_end = 0;
 
-    (void)state;
     for (int tries = 0; tries < 6 && !(known > 0.75 && known < 1.05 && at_end > 0.97 && at_end < 1.12); tries++)
         known = account_between_ticks(&at_end);
     ASSERT_RATIO(known, 0.75, 1.05);
@@ -409,6 +498,7 @@ static double account_at(int tenths)
     memset(&busy, 0, sizeof busy);
     atomic_store(&phase, tenths);
     assert_int_equal(begin_profile_with(RATE, 60000, EP_CLOCK_TICKS), 0);
+    cpu_checks = 0; /* its ticks come too early or too late */
     assert_int_equal(pthread_create(&busy.thread, NULL, in_step, &busy), 0);
     while (atomic_load(&busy.used_ns) < 100 * MS)
         sleep_ms(5);
@@ -435,10 +525,14 @@ static double account_on_ticks(void)
 }
 
 /* Where each tick counted whole, four times. Some ticks too much are settled with later ones. */
-static void test_thread_on_ticks(void **state)
+TEST(test_thread_on_ticks)
 {
-    (void)state;
     ASSERT_RATIO(account_on_ticks(), 0, 1.5);
+}
+
+TEST(test_blocked_signal)
+{
+    ASSERT_RATIO(account_blocked(), 0.985, 1.005);
 }
 
 /* ---- the CPU kind is off for a while ---- */
@@ -467,9 +561,10 @@ static double account_around_a_pause(unsigned timers_left)
 
     receiver_reset();
     memset(busy, 0, sizeof busy);
-    uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     struct rlimit before = timers_limited(timers_left);
     assert_int_equal(begin_profile(RATE, 200), 0);
+    cpu_checks = CPU_MOST; /* the kind is off for a while */
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&busy[i].thread, NULL, busy_main, &busy[i]), 0);
     busy_for(&busy[0], 60 * MS);
@@ -478,13 +573,13 @@ static double account_around_a_pause(unsigned timers_left)
     for (unsigned i = 0; i < 100 && timers() > 0; i++)
         sleep_ms(5);
     sleep_ms(timers() < 0 ? 100 : 0);
-    uint64_t off = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t off = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     assert_int_equal(pthread_create(&busy[2].thread, NULL, busy_main, &busy[2]), 0);
     busy_for(&busy[0], 100 * MS);
     busy_for(&busy[2], 60 * MS);
     work((struct crew){.threads = 8, .each_ns = 10 * MS});
     assert_true(timers() <= 0);
-    off = clock_of(CLOCK_PROCESS_CPUTIME_ID) - off;
+    off = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - off;
     assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_CPU)), 0);
     for (unsigned i = 0; i < 100 && timers() == 0; i++)
         sleep_ms(5);
@@ -497,13 +592,12 @@ static double account_around_a_pause(unsigned timers_left)
     assert_int_equal(end_profile(5000), 0);
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
     assert_int_equal(ep_stats_get(&s), 0);
-    assert_true(s.samples > 0 || timers_left == 0);
+    ASSERT_FIGURE(s.samples, timers_left > 0, UINT64_MAX);
     return accounted(cpu + off);
 }
 
-static void test_cpu_kind_off_and_on(void **state)
+TEST(test_cpu_kind_off_and_on)
 {
-    (void)state;
     /* On a busy machine the kind is off later than it was switched off. */
     ASSERT_RATIO_WHEN_QUIET(account_around_a_pause(1000), 0.98, 1.005);
     ASSERT_RATIO_WHEN_QUIET(account_around_a_pause(0), 0.98, 1.005);
@@ -533,22 +627,23 @@ static void *breeder(void *argument)
     return NULL;
 }
 
-static void test_start_stop_under_load(void **state)
+TEST(test_start_stop_under_load)
 {
+    const unsigned part = unit_part();
     pthread_t threads[4];
     uint64_t samples = 0;
     struct ep_stats s;
 
-    (void)state;
     atomic_store(&enough, false);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? steady : breeder, NULL), 0);
-    for (unsigned i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < 200 / part; i++) {
         receiver_reset();
         assert_int_equal(begin_profile(RATE, 100), 0);
+        cpu_checks = CPU_MOST; /* threads go on while ep_stop() waits */
         if (i % 4)
             burn(i % 4 * MS);
-        int error = end_profile(i % 3 ? 1000 : 0);
+        int error = end_profile(i % 3 ? 60000 : 0); /* on a busy machine a second is too short */
         assert_true(error == 0 || (error == -ETIMEDOUT && i % 3 == 0));
         assert_int_equal(ep_stats_get(&s), 0);
         samples += s.samples;
@@ -557,33 +652,11 @@ static void test_start_stop_under_load(void **state)
     atomic_store(&enough, true);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_true(samples > 20);
-}
-
-/* The collect thread runs before sampling starts, and scans threads if ep_start() takes long. */
-static void test_scan_before_sampling(void **state)
-{
-    (void)state;
-    assert_int_equal(ep_port_threads_scan(), 0);
+    assert_true(samples > 20 / part);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scan_before_sampling), /* first: nothing has been started yet */
-        cmocka_unit_test(test_long_threads),
-        cmocka_unit_test(test_200_short_threads),
-        cmocka_unit_test(test_more_threads_than_slots),
-        cmocka_unit_test(test_few_timers),
-        cmocka_unit_test(test_sleeper_is_left_alone),
-        cmocka_unit_test(test_timer_moves_to_busy_thread),
-        cmocka_unit_test(test_thread_between_ticks),
-        cmocka_unit_test(test_thread_on_ticks),
-        cmocka_unit_test(test_blocked_signal),
-        cmocka_unit_test(test_cpu_kind_off_and_on),
-        cmocka_unit_test(test_start_stop_under_load),
-    };
-
     be_somebody_else();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

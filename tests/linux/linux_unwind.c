@@ -5,8 +5,6 @@
  */
 #include "linux_test.h"
 
-#include <ucontext.h>
-
 #include "tests/unit/core_rooms.h"
 #include "port/linux/linux.h"
 
@@ -119,13 +117,13 @@ static uintptr_t some_word(uint64_t *dice, uint8_t *const stacks[2])
     }
 }
 
-static void test_random_stacks_stay_in_bounds(void **state)
+TEST(test_random_stacks_stay_in_bounds)
 {
+    const unsigned count = STACKS / unit_part();
     uint8_t *const stacks[2] = {fenced(), fenced()};
     uint64_t dice = 7, depths = 0;
 
-    (void)state;
-    for (unsigned i = 0; i < STACKS; i++) {
+    for (unsigned i = 0; i < count; i++) {
         uintptr_t sp = dice_of(&dice) % 4 ? ((uintptr_t)stacks[0] + dice_of(&dice) % (PAGES * PAGE)) & ~(uintptr_t)7
                                           : some_word(&dice, stacks);
         uintptr_t *words = (uintptr_t *)(void *)stacks[0];
@@ -146,18 +144,17 @@ static void test_random_stacks_stay_in_bounds(void **state)
         };
         depths += walk(&c).depth;
     }
-    print_message("             %.2f frames a stack\n", (double)depths / STACKS);
+    print_message("             %.2f frames a stack\n", (double)depths / count);
     forget_rules(); /* some are of addresses where no processor stops, and the cache takes those for return addresses */
-    assert_true(depths > STACKS * 9 / 8); /* walks do get beyond the first frame */
+    assert_true(depths > count * 9 / 8); /* walks do get beyond the first frame */
 }
 
 /* With unknown bounds it reads nothing and returns only the top frame. */
-static void test_unknown_bounds(void **state)
+TEST(test_unknown_bounds)
 {
     uint8_t *stack = fenced();
     uint64_t dice = 3;
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         struct ep_registers c = {.pc = some_code(&dice), .sp = (uintptr_t)stack - 4096, .fp = (uintptr_t)stack - 2048};
         assert_int_equal(walk(&c).depth, 1);
@@ -222,6 +219,113 @@ static unsigned place_of(const char *start, const char *stop)
     return UINT32_MAX;
 }
 
+/* ---- a thread that sleeps: pc and sp alone are known ---- */
+
+#ifdef __aarch64__
+extern char __start_fn_rim[], __stop_fn_rim[];
+
+/* A system call as in most functions of the C library: no frame, the caller is in x30 alone. */
+__asm__(".text\n.type leaf_send, %function\nleaf_send:\n.cfi_startproc\nmov x8, #131\nsvc #0\nret\n.cfi_endproc\n"
+        ".size leaf_send, .-leaf_send\n"); /* 131: tgkill */
+long leaf_send(pid_t pid, pid_t tid, int number);
+
+static void on_asleep(int signal, siginfo_t *info, void *ucontext)
+{
+    struct ep_registers registers = {0};
+
+    (void)signal;
+    (void)info;
+    ep_linux_context(ucontext, &registers);
+    registers.fp = registers.lr = registers.base = EP_PORT_UNKNOWN;
+    registers.stack_start = bounds.start;
+    registers.stack_end = bounds.end;
+    registers.stack_root = bounds.root;
+    seen = walk(&registers);
+    walked = 1;
+}
+
+__attribute__((noinline)) static void sleep_in_leaf(size_t size)
+{
+    spin += leaf_send(getpid(), (pid_t)syscall(SYS_gettid), SIGUSR2) == 0 && size;
+}
+
+/* Its own system call, in a frame that only x29 leads to. */
+__attribute__((noinline)) static void sleep_below_array(size_t size)
+{
+    volatile char *array = __builtin_alloca(size);
+    for (size_t i = 0; i < size; i++)
+        array[i] = 1; /* no record of an old call */
+    const long process = getpid(), thread = syscall(SYS_gettid);
+    register long pid __asm__("x0") = process;
+    register long tid __asm__("x1") = thread;
+    register long number __asm__("x2") = SIGUSR2;
+    register long call __asm__("x8") = SYS_tgkill;
+
+    __asm__ volatile("svc #0" : "+r"(pid) : "r"(tid), "r"(number), "r"(call) : "memory");
+    spin += array[0];
+}
+
+IN_SECTION(fn_rim) static void rim(void (*sleeps)(size_t size))
+{
+    sleeps(200 + (size_t)spin);
+    spin++;
+}
+
+static void check_asleep(void (*sleeps)(size_t size))
+{
+    const struct sigaction action = {.sa_sigaction = on_asleep, .sa_flags = SA_SIGINFO};
+
+    assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
+    bounds = stack_of_thread();
+    bounds.root = root;
+    walked = 0;
+    forget_rules(); /* cached ones are not for a copy of a stack, as that of a thread that sleeps is */
+    rim(sleeps);
+    assert_int_equal(walked, 1);
+    const unsigned place = place_of(__start_fn_rim, __stop_fn_rim);
+    assert_true(place != UINT32_MAX && place < seen.depth - 1u);
+    assert_int_equal(seen.quality, EP_STACK_GAP);
+}
+
+TEST(test_asleep_in_a_leaf)
+{
+    check_asleep(sleep_in_leaf);
+}
+
+TEST(test_asleep_below_an_array)
+{
+    check_asleep(sleep_below_array);
+}
+
+static void *sleep_in_thread(void *argument)
+{
+    root = (uintptr_t)&argument;
+    check_asleep(sleep_in_leaf);
+    return NULL;
+}
+
+TEST(test_asleep_in_a_thread)
+{
+    run_thread(sleep_in_thread);
+}
+#endif
+
+/* The frame between handler and interrupted function is the first instruction of what the handler returns to, not the
+ * end of the function in front of it. 32-bit ARM has several such functions. */
+static void check_trampoline(uintptr_t pc)
+{
+#if defined(__x86_64__)
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}; /* mov $15,%rax; syscall */
+#elif defined(__aarch64__)
+    static const uint32_t code[] = {0xd2801168, 0xd4000001}; /* mov x8, #139; svc #0 */
+#endif
+#if defined(__x86_64__) || defined(__aarch64__)
+    assert_memory_equal((const void *)pc, code, sizeof code);
+#else
+    assert_int_not_equal(pc, 0);
+#endif
+}
+
 static void through_signals(int flags)
 {
     struct sigaction inner = {.sa_sigaction = on_sample, .sa_flags = SA_SIGINFO};
@@ -238,22 +342,21 @@ static void through_signals(int flags)
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
     assert_true(handler != UINT32_MAX && caller != UINT32_MAX);
     assert_true(handler < caller && caller < seen.depth - 1u);
+    check_trampoline(pcs[handler + 1]);
     assert_int_equal(seen.quality, EP_STACK_EXACT);
     assert_int_equal(seen.end, EP_FRAME_NONE);
 }
 
-static void test_nested_signal(void **state)
+TEST(test_nested_signal)
 {
-    (void)state;
     through_signals(0);
 }
 
-static void test_alternate_stack(void **state)
+TEST(test_alternate_stack)
 {
     static uint8_t alternate[65536];
     const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, off = {.ss_flags = SS_DISABLE};
 
-    (void)state;
     assert_int_equal(sigaltstack(&stack, NULL), 0);
     through_signals(SA_ONSTACK);
     assert_int_equal(sigaltstack(&off, NULL), 0);
@@ -267,21 +370,16 @@ static void *in_thread(void *argument)
     return NULL;
 }
 
-static void test_nested_signal_in_a_thread(void **state)
+TEST(test_nested_signal_in_a_thread)
 {
-    pthread_t thread;
-
-    (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, in_thread, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    run_thread(in_thread);
 }
 
 /* ---- the hijack stub ---- */
 
 /* Replaces the return address of on_usr1's caller, like .NET's suspension: the walk ends there with a label. */
-static void test_hijack_is_labelled(void **state)
+TEST(test_hijack_is_labelled)
 {
-    (void)state;
     through_signals(0);
     unsigned caller = place_of(__start_fn_outer, __stop_fn_outer);
     uintptr_t stub = pcs[caller] + 1; /* outer's return address acts as the stub */
@@ -297,17 +395,11 @@ static void test_hijack_is_labelled(void **state)
     assert_true(place_of(__start_fn_handler, __stop_fn_handler) < caller);
 }
 
+static int (*test_begin)(void **state) = begin;
+static int (*test_end)(void **state) = end;
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_stacks_stay_in_bounds),
-        cmocka_unit_test(test_unknown_bounds),
-        cmocka_unit_test(test_nested_signal),
-        cmocka_unit_test(test_alternate_stack),
-        cmocka_unit_test(test_nested_signal_in_a_thread),
-        cmocka_unit_test(test_hijack_is_labelled),
-    };
-
-    root = (uintptr_t)tests;
-    return cmocka_run_group_tests(tests, begin, end);
+    root = (uintptr_t)__builtin_frame_address(0);
+    return test_run();
 }

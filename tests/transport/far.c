@@ -6,20 +6,12 @@
  * A part begins when the thread has seen it (far_play waits for that): a connection in the middle of a message is
  * closed, one that is idle stays, unless nobody listened to it or nobody is there any more.
  */
+#include "../program.h"
 #include "far.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SLOW_BYTES 8 /* a millisecond */
 

@@ -1,11 +1,6 @@
 /* The protocols of far.h: as much of each as a transport needs to be answered. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "../program.h"
 #include "far.h"
 
 #define SOCKETS                                                                                                        \

@@ -66,7 +66,8 @@ int main(void)
 
     (void)pb_encode(NULL, NULL, NULL); /* the linker keeps them */
     calls = 0;
-    if (ep_config_from_env(&config) != 1 || ep_start(&config) != 0) {
+    if (ep_config_from_env(&config) != 1 || (ep_pprof_from_env(&config) > 0 && ep_pprof_start() != 0) ||
+        ep_start(&config) != 0) {
         fprintf(stderr, "own_nanopb: %s: set EDGEPROF_ENDPOINT\n", ep_start_error());
         return 1;
     }

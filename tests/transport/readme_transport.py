@@ -93,7 +93,7 @@ def run(command):
 
 def table():
     """The page's table and the header name the same values."""
-    contract = re.search(r'^ \* send .*?^ \*         Must', HEADER, re.M | re.S)[0]
+    contract = re.search(r'^ \* send .*?^ \*         It must return', HEADER, re.M | re.S)[0]
     said, listed = set(re.findall(r'-E[A-Z]+', contract)), set(re.findall(r'^\| `(-E[A-Z]+)`', PAGE, re.M))
     if said != listed or len(said) < 4:
         fail(f'transport.h lists {sorted(said)}, the page {sorted(listed)}')

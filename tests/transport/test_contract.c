@@ -2,15 +2,8 @@
  * transport/contract/ on everything that is shipped: the transports, the stream and the examples. And on some that are
  * wrong, each in one way: a contract that everybody keeps would say nothing. All at once, each in a process of its own.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../program.h"
 #include "far.h"
 #include <edgeprof/port.h>
 #include "port/nativeaot/glue.h"

@@ -3,16 +3,9 @@
  * the worst moment, and the pause that follows a failure. core/deliver/deliver.c alone, with a clock and dice of our
  * own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <string.h>
 
 #include "tests/unit/core_rooms.h"
+#include "tests/unit/test.h"
 
 #define S UINT64_C(1000000000)
 
@@ -46,6 +39,11 @@ uint64_t ep_port_uptime_ns(void)
         stop(stop_at_next_look);
     stop_at_next_look = 0;
     return now;
+}
+
+uint64_t ep_port_unix_ns(void)
+{
+    return 0;
 }
 
 uint64_t ep_port_thread_cpu_ns(void)
@@ -117,41 +115,36 @@ static int setup(void **unused)
 
 /* ---- deadlines ---- */
 
-static void test_ten_seconds(void **unused)
+TEST_WITH(test_ten_seconds, setup, NULL)
 {
-    (void)unused;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
     assert_int_equal(far.deadline_ns, 110 * S);
 }
 
-static void test_the_nearer_one_counts(void **unused)
+TEST_WITH(test_the_nearer_one_counts, setup, NULL)
 {
-    (void)unused;
     assert_int_equal(ep_deliver_round(&ep, 103 * S), 0);
     assert_int_equal(far.deadline_ns, 103 * S);
 }
 
-static void test_stop_during_a_send(void **unused)
+TEST_WITH(test_stop_during_a_send, setup, NULL)
 {
-    (void)unused;
     far.stop_ns = 102 * S;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
     assert_int_equal(far.deadline_ns, 110 * S);
     assert_int_equal(far.shrunk_ns, 102 * S);
 }
 
-static void test_stop_never_lengthens_a_send(void **unused)
+TEST_WITH(test_stop_never_lengthens_a_send, setup, NULL)
 {
-    (void)unused;
     far.stop_ns = 150 * S;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
     assert_int_equal(far.shrunk_ns, 110 * S);
 }
 
 /* After the thread has looked whether a stop is going on, before it has set the send's deadline. */
-static void test_stop_just_before_a_send(void **unused)
+TEST_WITH(test_stop_just_before_a_send, setup, NULL)
 {
-    (void)unused;
     stop_at_next_look = 102 * S;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), 0);
     assert_int_equal(far.sends, 1);
@@ -159,9 +152,8 @@ static void test_stop_just_before_a_send(void **unused)
 }
 
 /* A stop ends the pause, and the thread does not outlive the stop's deadline. */
-static void test_the_last_attempt(void **unused)
+TEST_WITH(test_the_last_attempt, setup, NULL)
 {
-    (void)unused;
     far.result = -ECONNREFUSED;
     far.retry_ns = 3600 * S;
     assert_int_equal(ep_deliver_round(&ep, UINT64_MAX), -ECONNREFUSED);
@@ -187,9 +179,8 @@ static uint64_t pause_after_failure(void)
     return pause;
 }
 
-static void test_what_is_asked_is_the_least(void **unused)
+TEST_WITH(test_what_is_asked_is_the_least, setup, NULL)
 {
-    (void)unused;
     far.retry_ns = 30 * S;
     for (unsigned d = 0; d < 256; d++) {
         dice = (uint8_t)d;
@@ -199,10 +190,9 @@ static void test_what_is_asked_is_the_least(void **unused)
     }
 }
 
-static void test_nothing_is_asked(void **unused)
+TEST_WITH(test_nothing_is_asked, setup, NULL)
 {
     static const uint64_t least[] = {1 * S, 2 * S, 4 * S, 8 * S, 16 * S, 32 * S, 60 * S, 60 * S};
-    (void)unused;
 
     for (unsigned i = 0; i < sizeof least / sizeof least[0]; i++) {
         dice = (uint8_t)(i * 37);
@@ -210,26 +200,11 @@ static void test_nothing_is_asked(void **unused)
     }
 }
 
-static void test_too_much_is_asked(void **unused)
+TEST_WITH(test_too_much_is_asked, setup, NULL)
 {
-    (void)unused;
     far.retry_ns = UINT64_MAX;
     dice = 255;
     assert_in_range(pause_after_failure(), 86400 * S, 86400 * S + 86400 * S / 4);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_ten_seconds, setup),
-        cmocka_unit_test_setup(test_the_nearer_one_counts, setup),
-        cmocka_unit_test_setup(test_stop_during_a_send, setup),
-        cmocka_unit_test_setup(test_stop_never_lengthens_a_send, setup),
-        cmocka_unit_test_setup(test_stop_just_before_a_send, setup),
-        cmocka_unit_test_setup(test_the_last_attempt, setup),
-        cmocka_unit_test_setup(test_what_is_asked_is_the_least, setup),
-        cmocka_unit_test_setup(test_nothing_is_asked, setup),
-        cmocka_unit_test_setup(test_too_much_is_asked, setup),
-    };
-    return cmocka_run_group_tests_name("deliver", tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,18 +2,11 @@
  * The file transport on a real file system, with writes that stop short (a limit on the file's size stands for a full
  * disk), the null transport, and which endpoint leads to which transport.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-#include <errno.h>
+#include "tests/unit/test.h"
+
+#include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,9 +45,8 @@ static void content_is(const char *bytes, size_t size)
     fclose(f);
 }
 
-static void test_append(void **unused)
+TEST(test_append)
 {
-    (void)unused;
     open_file("append");
     assert_int_equal(send_text("one"), 0);
     assert_int_equal(send_text(""), 0);
@@ -73,10 +65,9 @@ static void limit(rlim_t bytes)
 }
 
 /* Every size at which the disk can be full: what was there stays, nothing half-written does, and later it goes on. */
-static void test_full_disk(void **unused)
+TEST(test_full_disk)
 {
     char name[16];
-    (void)unused;
 
     signal(SIGXFSZ, SIG_IGN);
     for (rlim_t size = 7; size < 16; size++) {
@@ -93,10 +84,9 @@ static void test_full_disk(void **unused)
     }
 }
 
-static void test_bad_paths(void **unused)
+TEST(test_bad_paths)
 {
     static const char *const bad[] = {"file://", "file://relative", "file:///", "file:/x", "http://h"};
-    (void)unused;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct ep_target t = {.endpoint = bad[i], .service = "", .tags = ""};
@@ -115,10 +105,9 @@ static void test_bad_paths(void **unused)
 }
 
 /* Profiles show what a program does: only its user may read them. A file that exists keeps its permissions. */
-static void test_private(void **unused)
+TEST(test_private)
 {
     struct stat st;
-    (void)unused;
 
     mode_t mask = umask(0);
     open_file("private");
@@ -135,10 +124,9 @@ static void test_private(void **unused)
 }
 
 /* In a folder where others write, a link must not lead the program to another file, neither an old nor a new one. */
-static void test_links(void **unused)
+TEST(test_links)
 {
     char link[128];
-    (void)unused;
 
     open_file("other");
     assert_int_equal(send_text("one"), 0);
@@ -158,9 +146,31 @@ static void test_links(void **unused)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void test_find(void **unused)
+/* Nor must another name of a file, and nobody else's file gets profiles. */
+TEST(test_other_names_and_owners)
 {
-    (void)unused;
+    char name[128];
+
+    open_file("victim");
+    assert_int_equal(send_text("one"), 0);
+    snprintf(name, sizeof name, "%s/planted", directory);
+    assert_int_equal(link(path, name), 0);
+    open_file("planted");
+    assert_int_equal(send_text("two"), -EPERM);
+    open_file("victim");
+    content_is("\3\0\0\0one", 7);
+    if (geteuid() != 0)
+        return;
+    open_file("foreign");
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0644)), 0);
+    if (chown(path, 65534, 65534) != 0)
+        return;
+    assert_int_equal(send_text("three"), -EPERM);
+    content_is("", 0);
+}
+
+TEST(test_find)
+{
     assert_ptr_equal(ep_transport_find("http://h"), &ep_transport_http);
     assert_ptr_equal(ep_transport_find("file:///x"), &ep_transport_file);
     assert_ptr_equal(ep_transport_find("null:"), &ep_transport_null);
@@ -170,21 +180,19 @@ static void test_find(void **unused)
     assert_null(ep_transport_find(""));
 }
 
-static void test_null(void **unused)
+TEST(test_null)
 {
     struct ep_message message = {.data = (const uint8_t *)"x", .size = 1};
     struct ep_deadline past = {0};
     uint64_t retry_ns = 0;
-    (void)unused;
 
     assert_int_equal(ep_transport_null.open(state, &target), 0);
     assert_int_equal(ep_transport_null.send(state, &message, &past, &retry_ns), 0);
     ep_transport_null.close(state);
 }
 
-static void test_sizes(void **unused)
+TEST(test_sizes)
 {
-    (void)unused;
     assert_true(ep_transport_http.state_size <= EP_TRANSPORT_BYTES);
     assert_true(ep_transport_file.state_size <= EP_TRANSPORT_BYTES);
     assert_true(ep_transport_null.state_size <= EP_TRANSPORT_BYTES);
@@ -211,12 +219,7 @@ uint64_t ep_port_uptime_ns(void)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),  cmocka_unit_test(test_full_disk), cmocka_unit_test(test_bad_paths),
-        cmocka_unit_test(test_private), cmocka_unit_test(test_links),     cmocka_unit_test(test_find),
-        cmocka_unit_test(test_null),    cmocka_unit_test(test_sizes),
-    };
-    return cmocka_run_group_tests_name("file", tests, make_directory, remove_directory);
-}
+static int (*test_begin)(void **state) = make_directory;
+static int (*test_end)(void **state) = remove_directory;
+
+TEST_MAIN

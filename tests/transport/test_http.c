@@ -2,19 +2,10 @@
  * The HTTP client over a scripted stream: what it says, how it takes every kind of answer in every portioning, and what
  * it does when the n-th call of the stream fails, for every n.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "transport/http.h"
 #include "script.h"
+#include "tests/unit/test.h"
 
 #define DEADLINE UINT64_C(1234567890)
 
@@ -23,31 +14,42 @@ static const char OK[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 /* http.c's own stream; no test here opens it. */
 const struct ep_stream ep_stream_tcp;
 
-struct fixture {
+/* The client under test: one at a time. */
+static struct {
     void *state;
     struct ep_target target;
     uint64_t retry_ns;
-};
+} client;
 
-static void open_at(struct fixture *f, const char *endpoint)
+static void open_at(const char *endpoint)
 {
-    f->state = calloc(1, ep_transport_http.state_size);
-    f->target = (struct ep_target){
+    client.state = calloc(1, ep_transport_http.state_size);
+    client.target = (struct ep_target){
         .endpoint = endpoint, .service = "gate way", .tags = "v=1.0,path=/a&b", .push = &ep_push_pyroscope};
-    f->retry_ns = 0;
-    assert_non_null(f->state);
-    assert_int_equal(ep_http_open_over(f->state, &f->target, &script_stream), 0);
+    client.retry_ns = 0;
+    assert_non_null(client.state);
+    assert_int_equal(ep_http_open_over(client.state, &client.target, &script_stream), 0);
 }
 
-static void done(struct fixture *f)
+/* The far end says this, and no more. */
+static void open_says(const char *endpoint, const char *says)
 {
-    ep_transport_http.close(f->state);
+    script_reset();
+    script_say(says);
+    open_at(endpoint);
+}
+
+static void done(void)
+{
+    ep_transport_http.close(client.state);
     assert_int_equal(script.open, 0);
     assert_int_equal(script.opened, script.closed);
-    free(f->state);
+    free(client.state);
 }
 
-static int send_bytes(struct fixture *f, enum ep_format format, const void *data, size_t size)
+static uint64_t age_ns; /* of the messages */
+
+static int send_bytes(enum ep_format format, const void *data, size_t size)
 {
     struct ep_message message = {
         .data = data,
@@ -56,14 +58,15 @@ static int send_bytes(struct fixture *f, enum ep_format format, const void *data
         .family = format == EP_FORMAT_PPROF ? "memory" : NULL,
         .start_unix_ns = UINT64_C(1700000000999999999),
         .end_unix_ns = UINT64_C(1700000010000000001),
+        .age_ns = age_ns,
     };
     struct ep_deadline deadline = {.at_ns = DEADLINE};
-    return ep_transport_http.send(f->state, &message, &deadline, &f->retry_ns);
+    return ep_transport_http.send(client.state, &message, &deadline, &client.retry_ns);
 }
 
-static int send_text(struct fixture *f, const char *text)
+static int send_text(const char *text)
 {
-    return send_bytes(f, EP_FORMAT_COMPACT, text, strlen(text));
+    return send_bytes(EP_FORMAT_COMPACT, text, strlen(text));
 }
 
 static void heard(unsigned connection, const char *text)
@@ -79,56 +82,60 @@ static void heard(unsigned connection, const char *text)
     "POST " prefix "/edgeprof/v1/push HTTP/1.1\r\nHost: " host "\r\nUser-Agent: edgeprof/" EP_VERSION                  \
     "\r\nContent-Type: application/x-edgeprof\r\nContent-Length: " length auth "\r\n\r\n" body
 
-static void test_compact_request(void **unused)
+TEST(test_compact_request)
 {
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://192.0.2.10:4040/base/path//");
-    assert_int_equal(send_text(&f, "hello"), 0);
+    open_says("http://192.0.2.10:4040/base/path//", OK);
+    assert_int_equal(send_text("hello"), 0);
     heard(0, COMPACT_REQUEST("/base/path", "192.0.2.10:4040", "", "5", "hello"));
     assert_string_equal(script.host, "192.0.2.10");
     assert_string_equal(script.port, "4040");
     assert_int_equal(script.deadline_ns, DEADLINE);
-    done(&f);
+    done();
 }
 
-static void test_userinfo_and_ipv6(void **unused)
+TEST(test_userinfo_and_ipv6)
 {
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://Aladdin:open%20sesame@[fe80::1]:8080");
-    assert_int_equal(send_text(&f, ""), 0);
+    open_says("http://Aladdin:open%20sesame@[fe80::1]:8080", OK);
+    assert_int_equal(send_text(""), 0);
     heard(0, COMPACT_REQUEST("", "[fe80::1]:8080", "\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "0", ""));
     assert_string_equal(script.host, "fe80::1");
-    done(&f);
+    done();
+}
+
+TEST(test_age)
+{
+    static const struct {
+        uint64_t age_ns;
+        const char *line;
+    } cases[] = {{1, "\r\nX-Edgeprof-Age: 0"},
+                 {100999999, "\r\nX-Edgeprof-Age: 100"},
+                 {UINT64_MAX, "\r\nX-Edgeprof-Age: unknown"}};
+
+    for (unsigned i = 0; i < 3; i++) {
+        char request[512];
+        (void)snprintf(request, sizeof request, COMPACT_REQUEST("", "h", "%s", "1", "x"), cases[i].line);
+        age_ns = cases[i].age_ns;
+        open_says("http://h", OK);
+        assert_int_equal(send_text("x"), 0);
+        heard(0, request);
+        done();
+    }
+    age_ns = 0;
 }
 
 /* Lines of one's own, in both kinds of request. */
-static void test_headers(void **unused)
+TEST(test_headers)
 {
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://h");
-    f.target.headers = "Authorization: Bearer t.o-k=\nX-Scope-OrgID:7\n";
-    assert_int_equal(send_text(&f, "x"), 0);
+    open_says("http://h", OK);
+    client.target.headers = "Authorization: Bearer t.o-k=\nX-Scope-OrgID:7\n";
+    assert_int_equal(send_text("x"), 0);
     heard(0, COMPACT_REQUEST("", "h", "\r\nAuthorization: Bearer t.o-k=\r\nX-Scope-OrgID:7", "1", "x"));
-    done(&f);
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://h");
-    f.target.headers = "A: b";
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "abc", 3), 0);
+    done();
+    open_says("http://h", OK);
+    client.target.headers = "A: b";
+    assert_int_equal(send_bytes(EP_FORMAT_PPROF, "abc", 3), 0);
     assert_non_null(strstr(script.connections[0].heard, "\r\nA: b\r\n\r\n\n"));
-    done(&f);
+    done();
 }
 
 static void pushed(const char *prefix, const char *length, const char *body, size_t size)
@@ -151,110 +158,88 @@ static void pushed(const char *prefix, const char *length, const char *body, siz
     LABEL("\x12", "\x08", "__name__", "\x06", "memory")                                                                \
     LABEL("\x12", "\x09", "__delta__", "\x05", "false") service LABEL("\x14", "\x08", "spy_name", "\x08", "edgeprof")
 
-static void test_push_request(void **unused)
+TEST(test_push_request)
 {
     static const char body[] = "\nw" LABELS(LABEL("\x18", "\x0c", "service_name", "\x08", "gate way"))
         LABEL("\x08", "\x01", "v", "\x03", "1.0") LABEL("\x0c", "\x04", "path", "\x04", "/a&b") "\x12\x05\n\x03"
                                                                                                 "abc";
-    struct fixture f;
-    (void)unused;
-
     for (size_t p = 0; p < 3; p++) {
         script_reset();
         script.write_at_most = p;
         script_say(OK);
-        open_at(&f, "http://h/x");
-        assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "abc", 3), 0);
+        open_at("http://h/x");
+        assert_int_equal(send_bytes(EP_FORMAT_PPROF, "abc", 3), 0);
         pushed("/x", "121", body, sizeof body - 1);
         assert_string_equal(script.port, "80");
-        done(&f);
+        done();
     }
 }
 
 /* A series that has a label twice is refused by servers. */
-static void test_push_labels_once(void **unused)
+TEST(test_push_labels_once)
 {
     static const char body[] = "\nf" LABELS(LABEL("\x11", "\x0c", "service_name", "\x01", "s"))
         LABEL("\x06", "\x01", "a", "\x01", "1") LABEL("\x06", "\x01", "b", "\x01", "3") "\x12\x03\n\x01x";
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://h");
-    f.target.service = "s";
-    f.target.tags = "a=1,service_name=x,spy_name=y,__name__=z,a=2,b=3,a=4,b=5,__x=1";
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), 0);
+    open_says("http://h", OK);
+    client.target.service = "s";
+    client.target.tags = "a=1,service_name=x,spy_name=y,__name__=z,a=2,b=3,a=4,b=5,__x=1";
+    assert_int_equal(send_bytes(EP_FORMAT_PPROF, "x", 1), 0);
     pushed("", "104", body, sizeof body - 1);
-    done(&f);
+    done();
 }
 
-static void test_push_labels_bounded(void **unused)
+TEST(test_push_labels_bounded)
 {
     char tags[512];
-    struct fixture f;
     size_t at = 0, labels = 0;
-    (void)unused;
 
     for (unsigned i = 0; i < 40; i++)
         at += (size_t)snprintf(tags + at, sizeof tags - at, "%sk%u=v", i ? "," : "", i);
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://h");
-    f.target.tags = tags;
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), 0);
+    open_says("http://h", OK);
+    client.target.tags = tags;
+    assert_int_equal(send_bytes(EP_FORMAT_PPROF, "x", 1), 0);
     for (size_t i = 0; i < script.connections[0].heard_size; i++)
         labels += memcmp(script.connections[0].heard + i, "\x12\x01v", 3) == 0;
     assert_int_equal(labels, 20);
-    done(&f);
+    done();
 }
 
 /* A head and a body that are both larger than the client's buffer, and lengths of several bytes. */
-static void test_large_request(void **unused)
+TEST(test_large_request)
 {
     static char headers[1500], service[700], body[5000];
-    struct fixture f;
-    (void)unused;
-
     memset(service, 's', sizeof service - 1);
     memset(headers, 'v', sizeof headers - 1);
     memcpy(headers, "A: ", 3);
     for (size_t i = 0; i < sizeof body; i++)
         body[i] = (char)('a' + i % 26);
-    script_reset();
-    script_say(OK);
-    open_at(&f, "http://h");
-    f.target.service = service;
-    f.target.tags = "";
-    f.target.headers = headers;
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, body, sizeof body), 0);
+    open_says("http://h", OK);
+    client.target.service = service;
+    client.target.tags = "";
+    client.target.headers = headers;
+    assert_int_equal(send_bytes(EP_FORMAT_PPROF, body, sizeof body), 0);
     struct script_connection *c = &script.connections[0];
     assert_memory_equal(c->heard + c->heard_size - sizeof body, body, sizeof body);
     const char *start = strstr(c->heard, "\r\n\r\n"), *length = strstr(c->heard, "Content-Length: ");
     assert_non_null(start);
     assert_int_equal(strtoul(length + 16, NULL, 10), c->heard + c->heard_size - (start + 4));
-    done(&f);
+    done();
 }
 
 /* Over a stream of the user's own, which may be a secure one; over plain TCP it is refused. */
-static void test_https(void **unused)
+TEST(test_https)
 {
     char state[EP_TRANSPORT_BYTES] = {0};
     struct ep_target target = {.endpoint = "https://h", .service = "", .tags = ""};
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say(OK);
-    open_at(&f, "https://h/x");
-    assert_int_equal(send_text(&f, ""), 0);
+    open_says("https://h/x", OK);
+    assert_int_equal(send_text(""), 0);
     heard(0, COMPACT_REQUEST("/x", "h", "", "0", ""));
     assert_string_equal(script.port, "443");
-    done(&f);
+    done();
     assert_int_equal(ep_transport_http.open(state, &target), -EINVAL);
 }
 
-static void test_bad_endpoints(void **unused)
+TEST(test_bad_endpoints)
 {
     static const char *const bad[] = {
         "http://",
@@ -290,7 +275,6 @@ static void test_bad_endpoints(void **unused)
     };
     char state[EP_TRANSPORT_BYTES];
     char long_host[7 + 300 + 1];
-    (void)unused;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct ep_target target = {.endpoint = bad[i], .service = "", .tags = ""};
@@ -398,8 +382,6 @@ static void one_answer(const struct answer *a, size_t read_at_most, size_t write
 {
     size_t size = strlen(a->text);
     char *twice = malloc(2 * size + 1);
-    struct fixture f;
-
     memcpy(twice, a->text, size);
     memcpy(twice + size, a->text, size + 1);
     script_reset();
@@ -408,21 +390,21 @@ static void one_answer(const struct answer *a, size_t read_at_most, size_t write
     script_say_bytes(twice, a->keeps ? 2 * size : size);
     script.connections[0].pause = a->keeps ? size : 0;
     script_say(OK);
-    open_at(&f, "http://h");
-    int result = send_text(&f, "body");
+    open_at("http://h");
+    int result = send_text("body");
     int keeps = script.open;
-    int second = send_text(&f, "next");
+    int second = send_text("next");
     int expected_second = a->keeps ? a->result : 0;
-    if (result != a->result || keeps != a->keeps || second != expected_second || f.retry_ns / 1000000000 != a->retry_s)
+    if (result != a->result || keeps != a->keeps || second != expected_second ||
+        client.retry_ns / 1000000000 != a->retry_s)
         fail_msg("read %zu write %zu: %d (second %d, keeps %d) for:\n%s", read_at_most, write_at_most, result, second,
                  keeps, a->text);
-    done(&f);
+    done();
     free(twice);
 }
 
-static void test_answers(void **unused)
+TEST(test_answers)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
         for (size_t r = 0; r < sizeof portions / sizeof portions[0]; r++)
             for (size_t w = 0; w < sizeof portions / sizeof portions[0]; w++)
@@ -430,36 +412,27 @@ static void test_answers(void **unused)
 }
 
 /* Only five statuses judge a message, of either format. No other drops it. */
-static void test_every_status(void **unused)
+TEST(test_every_status)
 {
-    (void)unused;
     for (unsigned status = 200; status < 1000; status++)
         for (int format = EP_FORMAT_COMPACT; format <= EP_FORMAT_PPROF; format++) {
             char text[64];
-            struct fixture f;
             bool judges = status == 400 || status == 413 || status == 415 || status == 422 || status == 501;
             (void)snprintf(text, sizeof text, "HTTP/1.1 %u X\r\nContent-Length: 0\r\n\r\n", status);
-            script_reset();
-            script_say(text);
-            open_at(&f, "http://h");
-            int result = send_bytes(&f, (enum ep_format)format, "x", 1);
+            open_says("http://h", text);
+            int result = send_bytes((enum ep_format)format, "x", 1);
             assert_int_equal(result == -EBADMSG || result == -EMSGSIZE, judges);
             assert_int_equal(result == 0, status < 300);
             assert_int_equal(result == -ESTALE, status == 409 && format == EP_FORMAT_COMPACT);
-            done(&f);
+            done();
         }
 }
 
-static void test_pprof_conflict_is_retried(void **unused)
+TEST(test_pprof_conflict_is_retried)
 {
-    struct fixture f;
-    (void)unused;
-
-    script_reset();
-    script_say("HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n");
-    open_at(&f, "http://h");
-    assert_int_equal(send_bytes(&f, EP_FORMAT_PPROF, "x", 1), -EIO);
-    done(&f);
+    open_says("http://h", "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n");
+    assert_int_equal(send_bytes(EP_FORMAT_PPROF, "x", 1), -EIO);
+    done();
 }
 
 /* Heads and bodies beyond every bound end, without the whole being read. */
@@ -467,24 +440,21 @@ static void endless(const char *head, const char *unit, int expected)
 {
     size_t unit_size = strlen(unit), size = strlen(head);
     char *says = malloc(size + 4 * EP_HTTP_RESPONSE_MAX + unit_size);
-    struct fixture f;
-
     memcpy(says, head, size);
     while (size < 4 * EP_HTTP_RESPONSE_MAX)
         memcpy(says + size, unit, unit_size), size += unit_size;
     script_reset();
     script_say_bytes(says, size);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "x"), expected);
+    open_at("http://h");
+    assert_int_equal(send_text("x"), expected);
     assert_int_equal(script.open, 0);
     assert_true(script.connections[0].said <= EP_HTTP_RESPONSE_MAX + 2048);
-    done(&f);
+    done();
     free(says);
 }
 
-static void test_endless_answers(void **unused)
+TEST(test_endless_answers)
 {
-    (void)unused;
     endless("HTTP/1.1 200 OK\r\n", "X-Header: value\r\n", -EPROTO);
     endless("HTTP/1.1 200 OK\r\nX-Long: ", "aaaaaaaaaaaaaaaaaaaaaaaa", -EPROTO);
     endless("", "HTTP/1.1 100 Continue\r\n\r\n", -EPROTO);
@@ -495,98 +465,81 @@ static void test_endless_answers(void **unused)
 }
 
 /* Many short header lines are no error as long as the total is bounded. */
-static void test_many_headers(void **unused)
+TEST(test_many_headers)
 {
     static char says[40000];
-    struct fixture f;
-    (void)unused;
-
     strcpy(says, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < 3000; i++)
         strcat(says + 10 * i, "X-Y: 1234\r\n");
     strcat(says, "Content-Length: 0\r\n\r\n");
-    script_reset();
-    script_say(says);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "x"), 0);
+    open_says("http://h", says);
+    assert_int_equal(send_text("x"), 0);
     assert_int_equal(script.open, 1);
-    done(&f);
+    done();
 }
 
 /* ---- a connection that is used again ---- */
 
-static void test_idle_close_is_repaired(void **unused)
+TEST(test_idle_close_is_repaired)
 {
-    struct fixture f;
-    (void)unused;
-
     script_reset();
     script_say(OK);
     script_say(OK);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "one"), 0);
-    assert_int_equal(send_text(&f, "two"), 0); /* the far end has closed */
+    open_at("http://h");
+    assert_int_equal(send_text("one"), 0);
+    assert_int_equal(send_text("two"), 0); /* the far end has closed */
     assert_int_equal(script.opened, 2);
     heard(1, COMPACT_REQUEST("", "h", "", "3", "two"));
-    done(&f);
+    done();
 }
 
 /* It closes only when the request is on its way. */
-static void test_late_close_is_repaired(void **unused)
+TEST(test_late_close_is_repaired)
 {
-    struct fixture f;
-    (void)unused;
-
     script_reset();
     script_say(OK);
     script.connections[0].pause = sizeof OK - 1;
     script_say(OK);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "one"), 0);
-    assert_int_equal(send_text(&f, "two"), 0);
+    open_at("http://h");
+    assert_int_equal(send_text("one"), 0);
+    assert_int_equal(send_text("two"), 0);
     assert_int_equal(script.opened, 2);
     heard(1, COMPACT_REQUEST("", "h", "", "3", "two"));
-    done(&f);
+    done();
 }
 
-static void test_only_one_repair(void **unused)
+TEST(test_only_one_repair)
 {
-    struct fixture f;
-    (void)unused;
-
     script_reset();
     script_say(OK);
     script.connections[0].pause = sizeof OK - 1;
     script_say("");
     script_say(OK);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "one"), 0);
-    assert_int_equal(send_text(&f, "two"), -ECONNRESET);
+    open_at("http://h");
+    assert_int_equal(send_text("one"), 0);
+    assert_int_equal(send_text("two"), -ECONNRESET);
     assert_int_equal(script.opened, 2);
-    assert_int_equal(send_text(&f, "two"), 0);
-    done(&f);
+    assert_int_equal(send_text("two"), 0);
+    done();
 }
 
 /* An answer that nobody waits for any more must not be taken for the next one's. */
 static void unasked_answer(size_t read_at_most, int seen_at_once)
 {
-    struct fixture f;
-
     script_reset();
     script.read_at_most = read_at_most;
     script_say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 408 idle\r\nContent-Length: 0\r\n\r\n");
     script_say(OK);
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "one"), 0);
+    open_at("http://h");
+    assert_int_equal(send_text("one"), 0);
     assert_int_equal(script.open, !seen_at_once);
-    assert_int_equal(send_text(&f, "two"), 0);
+    assert_int_equal(send_text("two"), 0);
     assert_int_equal(script.opened, 2);
-    done(&f);
+    done();
 }
 
-static void test_unasked_answer_is_not_believed(void **unused)
+TEST(test_unasked_answer_is_not_believed)
 {
-    (void)unused;
     unasked_answer(sizeof OK - 1, 0);
     unasked_answer(0, 1);
 }
@@ -610,19 +563,17 @@ static int believable(int result, int expected, long with)
 static int fail_nth(const struct answer *a, unsigned n, long with, size_t portion)
 {
     char first[4096];
-    struct fixture f;
-
     snprintf(first, sizeof first, "%s%s", OK, a->text);
     script_reset();
     script.read_at_most = portion;
     script.write_at_most = portion * 20;
     script_say(first);
     script.connections[0].pause = sizeof OK - 1;
-    open_at(&f, "http://h");
-    assert_int_equal(send_text(&f, "one"), 0);
+    open_at("http://h");
+    assert_int_equal(send_text("one"), 0);
     script_say(OK); /* for the repair */
     script_fail(n, with);
-    int result = send_text(&f, "two");
+    int result = send_text("two");
     int failed = script.failed;
     int repaired = script.opened == 2 && result == 0;
     if (!believable(result, a->result, with) && !repaired)
@@ -631,19 +582,18 @@ static int fail_nth(const struct answer *a, unsigned n, long with, size_t portio
     script_say(OK);
     if (script.open)
         script.connections[script.opened - 1].size = script.connections[script.opened - 1].said; /* it closes */
-    int third = send_text(&f, "three");
+    int third = send_text("three");
     if (third != 0)
         fail_msg("call %u failing with %ld: %d for the message after:\n%s", n, with, third, a->text);
     assert_true(script.open);
     assert_non_null(strstr(script.connections[script.opened - 1].heard, "\r\n\r\nthree"));
-    done(&f);
+    done();
     return failed;
 }
 
-static void test_nth_call_fails(void **unused)
+TEST(test_nth_call_fails)
 {
     unsigned runs = 0;
-    (void)unused;
 
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
         for (size_t e = 0; e < sizeof failures / sizeof failures[0]; e++)
@@ -680,12 +630,11 @@ static void liar_close(void *state)
     (void)state;
 }
 
-static void test_lying_stream(void **unused)
+TEST(test_lying_stream)
 {
     static const long values[] = {0, 1, 100000, -EAGAIN};
     static const struct ep_stream liar = {8, liar_connect, liar_io, liar_write, liar_close};
     static const struct ep_stream huge = {100000, liar_connect, liar_io, liar_write, liar_close};
-    (void)unused;
 
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct ep_target target = {.endpoint = "http://h", .service = "", .tags = ""};
@@ -703,29 +652,4 @@ static void test_lying_stream(void **unused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compact_request),
-        cmocka_unit_test(test_userinfo_and_ipv6),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_push_request),
-        cmocka_unit_test(test_push_labels_once),
-        cmocka_unit_test(test_push_labels_bounded),
-        cmocka_unit_test(test_large_request),
-        cmocka_unit_test(test_https),
-        cmocka_unit_test(test_bad_endpoints),
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_every_status),
-        cmocka_unit_test(test_pprof_conflict_is_retried),
-        cmocka_unit_test(test_endless_answers),
-        cmocka_unit_test(test_many_headers),
-        cmocka_unit_test(test_idle_close_is_repaired),
-        cmocka_unit_test(test_late_close_is_repaired),
-        cmocka_unit_test(test_only_one_repair),
-        cmocka_unit_test(test_unasked_answer_is_not_believed),
-        cmocka_unit_test(test_nth_call_fails),
-        cmocka_unit_test(test_lying_stream),
-    };
-    return cmocka_run_group_tests_name("http", tests, NULL, NULL);
-}
+TEST_MAIN

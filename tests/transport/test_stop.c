@@ -2,23 +2,12 @@
  * ep_stop() while a message is on its way to a server that takes it and never answers: the library as it is shipped,
  * on the real port. The send has ten seconds, the stop has a fifth of one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "tests/unit/test.h"
+#include "tests/program.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 
@@ -75,12 +64,11 @@ static void burn_until_sending(void)
     }
 }
 
-static void test_silent_server(void **unused)
+TEST(test_silent_server)
 {
     char endpoint[64];
     pthread_t server;
     struct ep_stats stats;
-    (void)unused;
 
     int fd = listen_somewhere(endpoint, sizeof endpoint);
     assert_int_equal(pthread_create(&server, NULL, swallow, &fd), 0);
@@ -109,8 +97,4 @@ static void test_silent_server(void **unused)
     assert_string_equal(ep_loss_name(EP_LOSS_STOPPED), "stopped");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_silent_server)};
-    return cmocka_run_group_tests_name("stop", tests, NULL, NULL);
-}
+TEST_MAIN

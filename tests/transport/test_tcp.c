@@ -2,27 +2,12 @@
  * The TCP stream and the HTTP client on it, against a small server on loopback, in real time. No test depends on how
  * long something takes, except that what has a deadline must end at all and not before it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+
+#include "tests/unit/test.h"
+#include "tests/program.h"
 
 #include <arpa/inet.h>
-#include <cmocka.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/port.h>
 #include <edgeprof/transport.h>
@@ -168,10 +153,9 @@ static int send_size(size_t size, uint64_t timeout_ns)
     return ep_transport_http.send(state, &message, &deadline, &retry_ns);
 }
 
-static void test_many_messages(void **unused)
+TEST(test_many_messages)
 {
     struct server s;
-    (void)unused;
 
     server_start(&s, 7);
     open_http("127.0.0.1", s.port);
@@ -187,10 +171,9 @@ static void test_many_messages(void **unused)
 }
 
 /* localhost may be ::1 first, where nobody listens. */
-static void test_name(void **unused)
+TEST(test_name)
 {
     struct server s;
-    (void)unused;
 
     server_start(&s, 1);
     open_http("localhost", s.port);
@@ -205,18 +188,16 @@ static void test_name(void **unused)
     assert_int_equal(s.connections, 2);
 }
 
-static void test_unknown_name(void **unused)
+TEST(test_unknown_name)
 {
-    (void)unused;
     open_http("no-such-host.invalid", "80");
     assert_true(send_size(10, 1000 * MS) < 0);
     ep_transport_http.close(state);
 }
 
-static void test_ipv6(void **unused)
+TEST(test_ipv6)
 {
     struct server s;
-    (void)unused;
 
     memset(&s, 0, sizeof s);
     s.answers_per_connection = 1;
@@ -230,10 +211,9 @@ static void test_ipv6(void **unused)
     server_stop(&s);
 }
 
-static void test_refused_and_back(void **unused)
+TEST(test_refused_and_back)
 {
     struct server s;
-    (void)unused;
 
     server_start(&s, 1);
     open_http("127.0.0.1", s.port);
@@ -257,10 +237,9 @@ static void open_silent(void)
 }
 
 /* Neither before its deadline nor never; and a signal in the middle does not shorten it. */
-static void test_silence_ends_at_the_deadline(void **unused)
+TEST(test_silence_ends_at_the_deadline)
 {
     static const size_t sizes[] = {10, 400000};
-    (void)unused;
 
     for (size_t i = 0; i < 2; i++) {
         open_silent();
@@ -279,13 +258,12 @@ static void on_alarm(int number)
     (void)number;
 }
 
-static void test_signals_do_not_disturb(void **unused)
+TEST(test_signals_do_not_disturb)
 {
     struct sigaction action = {.sa_handler = on_alarm}; /* no SA_RESTART */
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     struct itimerspec often = {.it_value.tv_nsec = 1000000, .it_interval.tv_nsec = 1000000};
-    (void)unused;
 
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
@@ -316,11 +294,10 @@ static void connect_tcp(int *far)
     close(listening);
 }
 
-static void test_past_deadline_still_takes_what_is_there(void **unused)
+TEST(test_past_deadline_still_takes_what_is_there)
 {
     char bytes[8];
     int far;
-    (void)unused;
 
     connect_tcp(&far);
     assert_int_equal(ep_stream_tcp.read(tcp, bytes, sizeof bytes, in(0)), -ETIMEDOUT);
@@ -336,12 +313,11 @@ static void test_past_deadline_still_takes_what_is_there(void **unused)
 }
 
 /* SIGPIPE has its default action here: it would end the test. */
-static void test_no_sigpipe(void **unused)
+TEST(test_no_sigpipe)
 {
     static char bytes[100000];
     long n = 0;
     int far;
-    (void)unused;
 
     connect_tcp(&far);
     close(far);
@@ -351,12 +327,11 @@ static void test_no_sigpipe(void **unused)
     ep_stream_tcp.close(tcp);
 }
 
-static void test_full_pipe_times_out(void **unused)
+TEST(test_full_pipe_times_out)
 {
     static char bytes[100000];
     long n = 1;
     int far;
-    (void)unused;
 
     connect_tcp(&far);
     while (n > 0)
@@ -366,10 +341,9 @@ static void test_full_pipe_times_out(void **unused)
     close(far);
 }
 
-static void test_descriptor_flags(void **unused)
+TEST(test_descriptor_flags)
 {
     int far;
-    (void)unused;
 
     connect_tcp(&far);
     int fd = *(int *)(void *)tcp - 1;
@@ -402,10 +376,9 @@ static void leave_full(int listening)
     close(listening);
 }
 
-static void test_connect_times_out(void **unused)
+TEST(test_connect_times_out)
 {
     char port[8];
-    (void)unused;
     leave_full(listen_full(port));
 }
 
@@ -447,11 +420,10 @@ static void ends_early(enum call call, const char *port)
     ep_stream_tcp.close(tcp);
 }
 
-static void test_deadline_comes_nearer(void **unused)
+TEST(test_deadline_comes_nearer)
 {
     char port[8];
     int far;
-    (void)unused;
 
     connect_tcp(&far);
     ends_early(READ, NULL);
@@ -466,32 +438,12 @@ static void test_deadline_comes_nearer(void **unused)
 }
 
 /* Allocating is how it would be seen. */
-static void test_no_lookup_after_the_deadline(void **unused)
+TEST(test_no_lookup_after_the_deadline)
 {
-    (void)unused;
     memset(tcp, 0, sizeof tcp);
     unsigned before = allocations;
     assert_int_equal(ep_stream_tcp.connect(tcp, "localhost", "1", in(0)), -ETIMEDOUT);
     assert_int_equal(allocations, before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_messages),
-        cmocka_unit_test(test_name),
-        cmocka_unit_test(test_unknown_name),
-        cmocka_unit_test(test_ipv6),
-        cmocka_unit_test(test_refused_and_back),
-        cmocka_unit_test(test_silence_ends_at_the_deadline),
-        cmocka_unit_test(test_signals_do_not_disturb),
-        cmocka_unit_test(test_past_deadline_still_takes_what_is_there),
-        cmocka_unit_test(test_no_sigpipe),
-        cmocka_unit_test(test_full_pipe_times_out),
-        cmocka_unit_test(test_descriptor_flags),
-        cmocka_unit_test(test_connect_times_out),
-        cmocka_unit_test(test_deadline_comes_nearer),
-        cmocka_unit_test(test_no_lookup_after_the_deadline),
-    };
-    return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
-}
+TEST_MAIN

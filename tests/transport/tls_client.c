@@ -10,14 +10,9 @@
  * A line for each message: "ok", or "EKEYREJECTED the line for people"; then one with figures: step_us is the CPU time
  * of the longest step of a handshake, during which nobody looks at the deadline.
  */
-#include <errno.h>
-#include <fcntl.h>
+#include "../program.h"
+
 #include <stdalign.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/port.h>
 #include <edgeprof/tls.h>

@@ -7,11 +7,9 @@
  *
  * What fails must say so and nothing else, nothing may be left behind, and the next attempt must work.
  */
-#include <errno.h>
+#include "../program.h"
+
 #include <stdalign.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ep_mbedtls_config.h"
 #include <edgeprof/port.h>

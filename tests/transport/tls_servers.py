@@ -45,7 +45,7 @@ commonName = supplied
 class Authority:
     """Signs certificates with `openssl ca`, the only command of it that takes any dates."""
 
-    def __init__(self, folder, name, key='ec:P-256', signer=None):
+    def __init__(self, folder, name, key='ec:P-256', signer=None, subject=None):
         self.folder, self.name = pathlib.Path(folder), name
         self.cert, self.key = self.folder / f'{name}.pem', self.folder / f'{name}.key'
         (self.folder / f'{name}.db').mkdir(parents=True)
@@ -54,17 +54,17 @@ class Authority:
         (self.folder / f'{name}.cnf').write_text(CONFIG.format(self.folder / f'{name}.db'))
         new_key(self.key, key)
         if signer:
-            self.cert, _ = signer.sign(name, key=self.key, ca=True)
+            self.cert, _ = signer.sign(name, key=self.key, ca=True, subject=subject)
         else:
-            run('openssl', 'req', '-x509', '-new', '-key', self.key, '-out', self.cert, '-days', '20000', '-subj', f'/CN={name}',
+            run('openssl', 'req', '-x509', '-new', '-key', self.key, '-out', self.cert, '-days', '20000', '-subj', f'/CN={subject or name}',
                 '-addext', 'keyUsage=critical,keyCertSign')
 
     def sign(self, name, names='DNS:localhost,IP:127.0.0.1', kind='ec:P-256', start=None, end=None, md='sha256', ca=False,
-             key=None, usage='serverAuth,clientAuth'):
+             key=None, usage='serverAuth,clientAuth', subject=None):
         """A certificate and its key."""
         cert, request, ext = (self.folder / f'{name}.{e}' for e in ('pem', 'csr', 'ext'))
         key = key or new_key(self.folder / f'{name}.key', kind)
-        run('openssl', 'req', '-new', '-key', key, '-out', request, '-subj', f'/CN={name}')
+        run('openssl', 'req', '-new', '-key', key, '-out', request, '-subj', f'/CN={subject or name}')
         ext.write_text('basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n' if ca else
                        f'basicConstraints=CA:FALSE\nextendedKeyUsage={usage}\n' + (f'subjectAltName={names}\n' if names else ''))
         run('openssl', 'ca', '-batch', '-notext', '-config', self.folder / f'{self.name}.cnf', '-cert', self.cert, '-keyfile', self.key,
@@ -74,9 +74,9 @@ class Authority:
 
 
 def new_key(path, kind):
-    algorithm, size = kind.split(':')
-    option = f'ec_paramgen_curve:{size}' if algorithm == 'ec' else f'rsa_keygen_bits:{size}'
-    run('openssl', 'genpkey', '-algorithm', algorithm, '-pkeyopt', option, '-out', path)
+    algorithm, _, size = kind.partition(':')
+    option = ['-pkeyopt', f'ec_paramgen_curve:{size}' if algorithm == 'ec' else f'rsa_keygen_bits:{size}'] if size else []
+    run('openssl', 'genpkey', '-algorithm', algorithm, *option, '-out', path)
     return path
 
 

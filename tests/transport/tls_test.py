@@ -101,6 +101,84 @@ def certificates(b):
     b.case('signed by no authority', SServer(Authority.sign(leaf_as_authority(b), 'child'), chain=b.good[0]), [f'{REFUSED}|unknown CA'], **trust)
 
 
+def chains(b):
+    """Chains as servers have them: any order, several issuers of one name, algorithms that are not there."""
+    middles, signer = [], b.ca
+    for i in range(9):
+        signer = Authority(b.work, f'link{i}', signer=signer)
+        middles.append(signer)
+
+    def join(name, *files):
+        path = b.work / name
+        path.write_text(''.join(pathlib.Path(f).read_text() for f in files))
+        return path
+
+    def reaches(name, server, lines, **env):
+        for version in '-tls1_3', '-tls1_2':
+            b.case(f'{name}, {version}', server(version), lines, **env)
+
+    four = middles[3].sign('four')
+    ordered = [m.cert for m in reversed(middles[:4])]
+    for name, files in (('in order', ordered), ('turned round', ordered[::-1]), ('root first', [b.ca.cert, *ordered]),
+                        ('mixed', [ordered[2], b.other.cert, ordered[0], b.ca.cert, ordered[3], ordered[1]])):
+        path = join(f'{name}.pem', *files)
+        reaches(f'four intermediates, {name}', lambda v, c=path: SServer(four, v, chain=c), GOOD, **b.trust)
+    eight, nine = (join(f'{n}.pem', *[m.cert for m in reversed(middles[:n])]) for n in (8, 9))
+    b.case('eight intermediates', SServer(middles[7].sign('eight'), chain=eight), GOOD, **b.trust)
+    b.case('nine intermediates', SServer(middles[8].sign('nine'), chain=nine), [f'{REFUSED}|more than 8 intermediates'], **b.trust)
+    twins = [Authority(b.work, f'twin{i}', signer=b.ca, subject='twin') for i in range(4)]
+    twin = join('twins.pem', *[t.cert for t in twins])
+    reaches('four intermediates of one name', lambda v: SServer(twins[3].sign('of-twin'), v, chain=twin), GOOD, **b.trust)
+    others = [Authority(b.work, f'root{i}', subject='ca').cert for i in range(20)]
+    for name, files in (('last', [*others, b.ca.cert]), ('first', [b.ca.cert, *others])):
+        b.case(f'the {name} of 21 roots of one name', SServer(b.good), GOOD, EDGEPROF_TLS_CA=join(f'{name}-root.pem', *files))
+    b.case('20 other roots of one name', SServer(b.good), [f'{REFUSED}|unknown CA'], EDGEPROF_TLS_CA=join('others.pem', *others))
+    own = b.work / 'trusted.pem', new_key(b.work / 'trusted.key', 'ec:P-256')
+    run('openssl', 'req', '-x509', '-new', '-key', own[1], '-out', own[0], '-days', '100', '-subj', '/CN=box', '-addext', 'basicConstraints=CA:FALSE',
+        '-addext', 'subjectAltName=DNS:localhost')
+    b.case('a self-signed certificate is the CA', SServer(own), GOOD, EDGEPROF_TLS_CA=own[0])
+    unsupported(b, reaches, join)
+
+
+def unsupported(b, reaches, join):
+    for name, kind, text in (('ed25519', 'ed25519', 'Ed25519'), ('ed448', 'ed448', 'Ed448'), ('k1', 'ec:secp256k1', 'secp256k1'),
+                             ('brainpool', 'ec:brainpoolP256r1', 'brainpool'), ('pss', 'rsa-pss:2048', 'RSA-PSS')):
+        odd = Authority(b.work, name, kind)
+        leaf = odd.sign(f'by-{name}')
+        reaches(f'a CA of {kind}', lambda v, c=leaf: SServer(c, v), [f'{REFUSED}|{text}'], EDGEPROF_TLS_CA=odd.cert)
+        middle = Authority(b.work, f'{name}-middle', kind, b.ca)
+        chain = middle.sign(f'behind-{name}')
+        reaches(f'an intermediate of {kind}', lambda v, c=chain, m=middle: SServer(c, v, chain=m.cert), [f'{REFUSED}|{text}'], **b.trust)
+        needless = join(f'needless-{name}.pem', odd.cert)
+        reaches(f'a needless certificate of {kind}', lambda v, c=needless: SServer(b.good, v, chain=c), GOOD, **b.trust)
+    b.case('a server key of Ed25519', SServer(b.ca.sign('ed-leaf', kind='ed25519')), [f'{PROTOCOL}|its key must be RSA'], **b.trust)
+
+
+def limits(b):
+    """Sizes that are too large are named with the figure and the limit."""
+    many = b.work / 'many.pem'
+    middle = Authority(b.work, 'large-middle', 'rsa:4096', b.ca)
+    leaf = middle.sign('large-leaf', ','.join(f'DNS:a-rather-long-host-name-{i}.example.org' for i in range(120)) + ',DNS:localhost')
+    many.write_text(middle.cert.read_text() + leaf[0].read_text() * 4)
+    for version in '-tls1_3', '-tls1_2':
+        b.case(f'a chain of more than 16 KiB, {version}', SServer(leaf, version, chain=many), [f'{PROTOCOL}|bytes, the limit is 16384'], **b.trust)
+    wanted = ['-Verify', '1', '-verify_return_error', '-CAfile', b.ca.cert]
+    client = b.ca.sign('fits', ','.join(f'DNS:device-{i}.factory.example.org' for i in range(115)), usage='clientAuth')
+    size = len(subprocess.run(['openssl', 'x509', '-in', client[0], '-outform', 'DER'], capture_output=True, check=True).stdout)
+    b.say('a client certificate near the limit', 3900 < size <= 4096 - 13, size)
+    over = b.work / 'over.pem'
+    over.write_text(client[0].read_text() + b.ca.cert.read_text())
+    for version in '-tls1_3', '-tls1_2':
+        b.case(f'a client certificate below the limit, {version}', SServer(b.good, version, *wanted), GOOD,
+               EDGEPROF_TLS_CERT=client[0], EDGEPROF_TLS_KEY=client[1], **b.trust)
+    large = b.work / 'commented.pem'
+    large.write_text('# a comment\n' * 2000 + client[0].read_text())
+    for memory in {}, {'TEST_FROM_MEMORY': 1}:
+        for name, file, line in ('chain', over, 'bytes, the limit is 4096'), ('file', large, 'bytes, the limit is 16384'):
+            b.case(f'a client {name} above the limit{", from memory" if memory else ""}', SServer(b.good), [f'setup EFBIG|{line}'],
+                   EDGEPROF_TLS_CERT=file, EDGEPROF_TLS_KEY=client[1], **memory, **b.trust)
+
+
 def leaf_as_authority(b):
     """Our own server's certificate, used to sign: what it is not meant for."""
     fake = Authority(b.work, 'leaf')
@@ -186,6 +264,8 @@ def mistakes(b):
         ('setup EINVAL|client certificate and key require each other', {'EDGEPROF_TLS_CERT': cert, **b.trust}),
         ('setup EINVAL|client certificate and key do not match', {'EDGEPROF_TLS_CERT': cert, 'EDGEPROF_TLS_KEY': b.work / 'good.key', **b.trust}),
         ('setup EINVAL|cannot read an unencrypted private key', {'EDGEPROF_TLS_CERT': cert, 'EDGEPROF_TLS_KEY': locked, **b.trust}),
+        ('setup EINVAL|cannot read a client certificate (PEM or DER; RSA', {'EDGEPROF_TLS_CERT': b.work / 'ed-leaf.pem',
+                                                                            'EDGEPROF_TLS_KEY': b.work / 'ed-leaf.key', **b.trust}),
         ('setup EINVAL|cannot read a client certificate', {'EDGEPROF_TLS_CERT': empty, 'EDGEPROF_TLS_KEY': key, **b.trust}),
         ('setup ENOENT|cannot read an unencrypted private key', {'EDGEPROF_TLS_CERT': cert, 'EDGEPROF_TLS_KEY': '/nowhere', **b.trust}),
         ('setup EINVAL|EDGEPROF_TLS_NO_CLOCK: must be 1 or 0', {'EDGEPROF_TLS_NO_CLOCK': 'yes', **b.trust}),
@@ -257,7 +337,7 @@ def main():
     parser.add_argument('--only')
     args = parser.parse_args()
     bench = Bench(args)
-    for group in certificates, authorities, pins, clocks, identities, mistakes, connections, nginx:
+    for group in certificates, chains, limits, authorities, pins, clocks, identities, mistakes, connections, nginx:
         print(group.__name__)
         group(bench)
     if args.figure:

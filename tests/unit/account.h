@@ -17,6 +17,10 @@ void account_memory_gone(void);
 /* Resets the simulated port and the receiver, and stops what a failed test has left running. */
 void account_afresh(void);
 
+/* Starts a profiler in account_memory(c.memory_size). An interval of 0 is one of 1 s, and a transport of NULL is the
+ * receiver. Fails the test when it does not start. */
+void account_start(struct ep_config c);
+
 /* Stops the profiler in time and without malformed messages, and makes the memory inaccessible. Fails the test
  * otherwise. */
 void account_end(void);

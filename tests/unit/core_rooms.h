@@ -7,6 +7,7 @@
 #include "core/sample/record.h"
 #include "core/deliver/deliver.h"
 #include "core/encode/encode.h"
+#include "core/features/pprof/pprof.h"
 #include "core/lifecycle/start.h"
 #include "core/unwind/cfi.h"
 #include "core/unwind/walk.h"

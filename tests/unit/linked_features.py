@@ -4,7 +4,7 @@
 linked_features.py OBJECTS ARCHIVE CC...     OBJECTS: the library's, by source folder; NM names the tool
 
 A feature's reader of variables links nothing of the feature, so a program pays for what it starts and not for what it
-asks. ep_config_from_env() links the three features that its own variables choose while the program runs.
+asks. Two features are chosen by variables while the program runs: the file of a token, and names in profiles.
 """
 import os
 import pathlib
@@ -20,7 +20,7 @@ int main(void)
     return ep_start(&config) + (int)((unsigned long)(void *)CALLS & 1);
 }
 """
-CHOSEN_BY_VARIABLES = {"ep_config_from_env": {"names", "pprof", "token"}}
+CHOSEN_BY_VARIABLES = {"ep_config_from_env": {"token"}, "ep_pprof_from_env": {"names"}}
 
 
 def symbols(*files, options=()):

@@ -2,17 +2,7 @@
 #ifndef UNIT_H
 #define UNIT_H
 
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/unit/test.h"
 #include "tests/unit/core_rooms.h"
 #include "port/sim/sim.h"
 #include "receiver.h"
@@ -24,14 +14,10 @@ static inline uint32_t unit_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-/* The step of a sweep over many places: 1, or what UNIT_STEP says where programs run slowly (a simulated processor,
- * sanitizers). */
-static inline unsigned unit_step(void)
+/* Chooses the format of the runs that follow. */
+static inline void unit_pprof(bool on)
 {
-    const char *step = getenv("UNIT_STEP");
-    int value = step ? atoi(step) : 1;
-
-    return value > 1 ? (unsigned)value : 1;
+    assert_int_equal(on ? ep_pprof_start() : ep_pprof_stop(), 0);
 }
 
 #endif

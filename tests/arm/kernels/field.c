@@ -15,24 +15,11 @@
  * to CPU 1; not so in the cases plain and calls. MS of the monotonic clock. One line of JSON has what getrusage says
  * and what the profiler says. Exit code: 0 when it ran and the case took place.
  */
-#include <errno.h>
-#include <fcntl.h>
+#include "../../program.h"
+
 #include <linux/futex.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 

@@ -8,18 +8,10 @@
  *
  * Compiled with _TIME_BITS=32 and 64, linked with a library of the same. Exit code 1: a figure is wrong.
  */
-#include <errno.h>
+#include "../../program.h"
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/port.h>
@@ -28,14 +20,6 @@
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static int failed;
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void report(const char *what, double value, double least, double most)
 {

@@ -1,10 +1,7 @@
 /*
  * Runs a program, and tells whether it ended by a signal: a job for init.c. usage: ends SIGNAL PROGRAM [ARGUMENT...]
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../../program.h"
 
 int main(int argc, char **argv)
 {

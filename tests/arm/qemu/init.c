@@ -9,21 +9,13 @@
  * main -> mounts, loopback, job -> run, show -> power off. What it says starts with "@", programs' output comes as it
  * is.
  */
-#include <fcntl.h>
+#include "../../program.h"
+
 #include <net/if.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
-#include <unistd.h>
 
 #define ARGUMENTS 16
 

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Writes an initramfs: a cpio archive (newc) in gzip.
 
-    initramfs.py OUT [PATH=FILE...]      each FILE of this machine becomes PATH, with its folders; keeps the mode
+    initramfs.py OUT [--arm64] [PATH=FILE...]      each FILE of this machine becomes PATH, with its folders; keeps the mode
 
+--arm64: init.sh beside this file, with BusyBox and the libraries that .NET programs for arm64 load: `setup.sh arm64` fetches them.
 The format is Documentation/driver-api/early-userspace/buffer-format.rst of Linux.
 """
 import gzip
 import pathlib
 import stat
 import sys
+
+TREE = pathlib.Path(__file__).resolve().parents[3]
+DEPS, SYSROOT = TREE / 'build/deps/arm64', pathlib.Path('/usr/aarch64-linux-gnu/lib')
+LIBRARIES = 'ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libgcc_s.so.1'.split()
 
 
 class Archive:
@@ -36,13 +41,22 @@ class Archive:
         return b''.join(self.parts)
 
 
+def arm64():
+    openssl = (DEPS / 'usr/lib/aarch64-linux-gnu').glob('lib*.so.*')
+    libraries = {f'lib/{path.name}': path for path in (*map(SYSROOT.joinpath, LIBRARIES), *openssl)}
+    return {'init': TREE / 'tests/arm/qemu/init.sh', 'bin/busybox': DEPS / 'bin/busybox', **libraries}
+
+
 def main():
-    archive = Archive()
+    archive, arguments = Archive(), sys.argv[2:]
     archive.folder(pathlib.PurePosixPath('dev'))
     archive.entry('dev/console', stat.S_IFCHR | 0o600, device=(5, 1))
-    for argument in sys.argv[2:]:
+    files = arm64() if arguments[:1] == ['--arm64'] else {}
+    for argument in arguments[bool(files):]:
         path, _, source = argument.partition('=')
-        archive.file(pathlib.PurePosixPath(path.lstrip('/')), pathlib.Path(source))
+        files[path.lstrip('/')] = pathlib.Path(source)
+    for path, source in files.items():
+        archive.file(pathlib.PurePosixPath(path), source)
     with gzip.GzipFile(sys.argv[1], 'wb', compresslevel=1, mtime=0) as out:
         out.write(archive.finished())
 

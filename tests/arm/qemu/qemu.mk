@@ -21,7 +21,7 @@ sizes-accept: $(QEMU_DIR)/probe.so  ## take this board's sizes as the baseline
 # ---- all boards, from the build machine ----
 
 ifeq ($(BOARD),host)
-OTHER_BOARDS := $(filter-out host,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
+OTHER_BOARDS := $(filter-out host any,$(notdir $(patsubst %/,%,$(dir $(wildcard boards/*/board.mk)))))
 
 .PHONY: test-boards bench-text qemu-test $(QEMU_BOARDS:qemu-%=test-qemu-%) bench-qemu
 BENCHES += bench-text bench-qemu
@@ -41,6 +41,7 @@ PAC_CPUS   := max cortex-a53
 .PHONY: test-pac-aarch64 test-pac-system-aarch64 test-sampling-arm
 test-sampling-arm:
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b qemu-sampling; done
+	@$(MAKE) --no-print-directory BOARD=qemu-aarch64 QEMU_SAME= qemu-unit
 test-pac-aarch64: $(BUILD)/edgeprof
 	@$(PAC_MAKE) lib na-hooks qemu-pac
 	@set -e; for cpu in $(PAC_CPUS); do tests/dotnet/hooks.sh $< $(PAC_BUILD)/nativeaot/hooks $(PAC_BUILD)/hooks-$$cpu \
@@ -87,10 +88,15 @@ $(QEMU_CMOCKA): $(CMOCKA_DIR)/src/cmocka.c
 	    -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_GETTIME -DHAVE_CLOCK_REALTIME -D_GNU_SOURCE -c $< -o $(QEMU_DIR)/cmocka.o
 	rm -f $@ && $(AR) qcs $@ $(QEMU_DIR)/cmocka.o
 
+# What spool, tree and governor compute is the same on two 64-bit processors of one byte order: test-unit computes it with
+# 64 bits, armhf with 32. test-sampling-arm has them for aarch64, too: QEMU_SAME=.
+QEMU_SAME   := $(if $(filter aarch64,$(BOARD_ARCH)),test_collect test_convert test_governor test_lifecycle test_old test_room test_spool test_spool_faults)
+QEMU_SUITES  = $(if $(QEMU_SAME),$(addprefix -s ,$(filter-out $(QEMU_SAME),$(UT_SUITES))))
 .PHONY: qemu-unit
 qemu-unit: $(QEMU_SIM)  ## the C tests on the simulated port and of transport/, in qemu-user
 	@failed=; for t in $^; do \
-	    UNIT_STEP=97 $(BOARD_EXEC) $$t >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
+	    case $$t in */suites) set -- $(QEMU_SUITES);; *) set --;; esac; \
+	    UNIT_STEP=97 $(BOARD_EXEC) $$t "$$@" >$$t.log 2>&1 || { cat $$t.log; failed="$$failed $$(basename $$t)"; }; \
 	done; [ -z "$$failed" ] || { echo "$@ $(BOARD): failed:$$failed" >&2; exit 1; }; \
 	echo "$@ $(BOARD): $(words $^) programs, $$(cat $(QEMU_SIM:=.log) | grep -c '^.  *OK') tests passed"
 
@@ -117,17 +123,11 @@ $(QEMU_PROGRAMS) $(QEMU_DIR)/service-signed $(QEMU_GUARDED):
 QEMU_CHECK = $(PYTHON) tests/arm/qemu/check_profile.py --edgeprof $(QEMU_TOOL) --symbols $(QEMU_DIR)
 QEMU_TOOL  ?= build/host/edgeprof
 
-# The same with musl: headers and archive from Debian's musl-dev for that architecture, with this board's compiler.
+# musl for the long tests (tests/long/libc/libc.mk): headers and archive from Debian's musl-dev for that architecture, with
+# this board's compiler.
 MUSL_DIR   := $(dir $(BOARD_QEMU_KERNEL))
-MUSL_BUILD := $(BUILD)-musl
 $(MUSL_DIR)musl.specs: $(BOARD_QEMU_KERNEL) tests/arm/qemu/qemu.mk
 	@sed 's,/usr/,$(MUSL_DIR)usr/,g' $(MUSL_DIR)usr/lib/*-linux-musl*/musl-gcc.specs >$@
-.PHONY: qemu-musl
-qemu-musl: $(MUSL_DIR)musl.specs
-	@$(MAKE) --no-print-directory BOARD=$(BOARD) BUILD=$(MUSL_BUILD) $(MUSL_BUILD)/qemu/service-static \
-	    BOARD_CFLAGS='$(BOARD_CFLAGS) -specs=$< -idirafter $(BOARD_SYSROOT)/include'
-$(QEMU_DIR)/service-musl: qemu-musl
-	@mkdir -p $(@D); cmp -s $(MUSL_BUILD)/qemu/service-static $@ || cp $(MUSL_BUILD)/qemu/service-static $@
 
 # twice RUNNER PROGRAM NAME OPTION...: runs the service and checks its profile, at most twice more if it is wrong. In
 # qemu-user the threads' clocks are the host's, whose other work now and then hides a thread from all ticks.
@@ -137,7 +137,7 @@ QEMU_TWICE = once() { rm -f $$2.profile; $$1 $$2 3000 97 file://"$(CURDIR)"/$$2.
 
 # A service in qemu-user, linked in every way, which writes to a file.
 .PHONY: qemu-user
-qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_DIR)/service-musl $(QEMU_SIGNED)
+qemu-user: $(QEMU_DIR)/service $(QEMU_DIR)/service-static $(QEMU_SIGNED)
 	@$(QEMU_TWICE); set -e; for p in $^; do twice "$(BOARD_EXEC)" $$p "$@ $(BOARD) $$(basename $$p)" --coverage 2; done
 
 # The build is one with -mbranch-protection: BOARD_CFLAGS.
@@ -160,15 +160,14 @@ $(QEMU_DIR)/init: tests/arm/qemu/init.c
 
 $(QEMU_DIR)/jobs: tests/arm/qemu/qemu.mk
 	@mkdir -p $(@D)
-	@{ printf '%s\n' $(foreach t,$(QEMU_PORT),'$(t) 300 /bin/$(t)') \
+	@{ printf '%s\n' $(foreach t,$(QEMU_PORT),'$(t) 300 UNIT_STEP=97 /bin/$(t)') \
 	    'service 120 /bin/service 6000 97 receive:///tmp/service' 'show service /tmp/service' \
 	    'service-static 120 /bin/service-static 4000 97 receive:///tmp/static' 'show service-static /tmp/static' \
-	    'service-musl 120 /bin/service-musl 4000 97 receive:///tmp/musl' 'show service-musl /tmp/musl' \
 	    'hz 60 /bin/service 3000 1000 receive:///tmp/hz' 'show hz /tmp/hz'; } >$@
 
-$(QEMU_DIR)/initrd.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl
+$(QEMU_DIR)/initrd.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/jobs $(QEMU_LINUX) $(QEMU_PROGRAMS)
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/jobs $(foreach l,$(QEMU_LIBS),lib/$(notdir $(l))=$(l)) \
-	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(QEMU_DIR)/service-musl $(UT_DIR)/plain/plugin.so $(UT_TRACERS:%=$(UT_DIR)/plain/%),bin/$(notdir $(p))=$(p))
+	    $(foreach p,$(QEMU_LINUX) $(QEMU_PROGRAMS) $(UT_DIR)/plain/plugin.so $(UT_TRACERS:%=$(UT_DIR)/plain/%),bin/$(notdir $(p))=$(p))
 
 $(QEMU_DIR)/sampling.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_SLOW:%=$(UT_DIR)/plain/%) tests/arm/qemu/qemu.mk
 	@printf '%s\n' $(foreach t,$(QEMU_SLOW),'$(t) 300 PARANOID=1 /bin/$(t)') >$@.jobs
@@ -191,7 +190,7 @@ $(QEMU_DIR)/shown/service.truth:
 	@$(MAKE) --no-print-directory BOARD=$(BOARD) qemu-system >&2
 
 # Each job prints the expected values as a line of JSON.
-QEMU_SHARES = set -e; cd "$(CURDIR)"; for n in service service-static service-musl hz; do \
+QEMU_SHARES = set -e; cd "$(CURDIR)"; for n in service service-static hz; do \
 	        awk -v end="@end $$n " '/^.?\{"parts"/ { truth = $$0 } index($$0, end) { print truth; exit }' \
 	            $(QEMU_DIR)/system.log | tr -d '\r' >$(QEMU_DIR)/shown/$$n.truth; \
 	        $(QEMU_CHECK) --truth $(QEMU_DIR)/shown/$$n.truth --profile $(QEMU_DIR)/shown/$$n --name "$@ $(BOARD) $$n" \
@@ -219,8 +218,8 @@ qemu-crash: $(QEMU_DIR)/crash.gz $(BOARD_QEMU_KERNEL)
 
 # The cost of a sample in instructions, including the kernel's: with -icount the guest's clocks count instructions.
 # At most this many times what an empty handler costs. 32-bit ARM's kernel takes 0.06 more for a handler with siginfo.
-SAMPLE_INSTR_MOST_aarch64 := 1.155
-SAMPLE_INSTR_MOST_armhf   := 1.28
+SAMPLE_INSTR_MOST_aarch64 := 1.22
+SAMPLE_INSTR_MOST_armhf   := 1.34
 $(QEMU_DIR)/cost.gz: tests/arm/qemu/initramfs.py $(QEMU_DIR)/init $(QEMU_DIR)/sample_cost tests/arm/qemu/qemu.mk
 	@echo 'sample_cost 600 /bin/sample_cost' >$(QEMU_DIR)/cost-jobs
 	@$(PYTHON) $< $@ init=$(QEMU_DIR)/init jobs=$(QEMU_DIR)/cost-jobs bin/sample_cost=$(QEMU_DIR)/sample_cost

@@ -11,20 +11,10 @@
  * main -> receiver_start -> receive          before there are threads
  *      -> part_40 .. part_10 on a thread each -> use -> mix
  */
+#include "../../program.h"
+
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 

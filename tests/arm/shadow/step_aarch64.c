@@ -11,14 +11,10 @@
  * in a copy is shown to the program's handler as one at the instruction; handlers of signals are not stepped.
  * Encodings are from the Arm Architecture Reference Manual for A-profile, C4.1.
  */
+#include "../../program.h"
 #include "step.h"
 
-#include <errno.h>
 #include <link.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #define COPIES 131072u /* power of two, the room for instructions; at most half of it is used */
 #define AHEAD  256     /* instructions that are copied at once */
@@ -258,7 +254,8 @@ static void execute(struct machine *m)
 void shadow_loop(struct machine *m)
 {
     for (bool on = true; m->pc != (uintptr_t)shadow_back;) {
-        struct ep_registers now = {.pc = m->pc, .sp = m->sp, .fp = m->x[29], .lr = ep_lr_of(m->x[LR])};
+        struct ep_registers now = {
+            .pc = m->pc, .sp = m->sp, .fp = m->x[29], .lr = ep_lr_of(m->x[LR]), .argument = m->x[1]};
         on = on && shadow_step(&now);
         execute(m);
     }

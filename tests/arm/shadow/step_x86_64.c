@@ -77,7 +77,8 @@ static void on_trap(int signal, siginfo_t *info, void *context)
     struct ep_registers now = {.pc = (uintptr_t)registers[REG_RIP],
                                .sp = (uintptr_t)registers[REG_RSP],
                                .fp = (uintptr_t)registers[REG_RBP],
-                               .base = (uintptr_t)registers[REG_RBX]};
+                               .base = (uintptr_t)registers[REG_RBX],
+                               .argument = (uintptr_t)registers[REG_RSI]};
     on = on && shadow_step(&now);
     if (!on)
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;

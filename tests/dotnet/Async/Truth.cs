@@ -40,6 +40,15 @@ internal static unsafe class Truth
     [DllImport("edgeprof", EntryPoint = "async_interrupt_end")]
     private static extern int InterruptEnd(Parents* parents);
 
+    [SuppressGCTransition]
+    [DllImport("edgeprof", EntryPoint = "async_is_managed")]
+    private static extern byte IsManaged(nint code);
+
+#if NET9_0_OR_GREATER
+    [UnsafeAccessor(UnsafeAccessorKind.Constructor)]
+    private static extern StackFrame FrameAt(nint address, bool needFileInfo);
+#endif
+
     /// <summary>How a capture is made: as by a hook in cooperative mode, as by a wait's, as by a CPU sample.</summary>
     private enum Way
     {
@@ -95,9 +104,10 @@ internal static unsafe class Truth
 
     private static void Count(Way way, string scene, Chain? up, List<Chain?> waiting, ref Parents parents)
     {
-        var found = new string[parents.Count];
-        for (var i = 0; i < found.Length; i++)
-            found[i] = NameOf(parents.Parent[i]);
+        var found = new List<string>(); // the library's methods are in no chain
+        for (var i = 0; i < parents.Count; i++)
+            if (NameOf(parents.Parent[i]) is { Length: > 0 } name)
+                found.Add(name);
         Chain? rest = null;
         var right = waiting.Exists(chain => BeginsWith(chain, found, out rest));
         var whole = parents.More != 0 || rest is null;
@@ -108,7 +118,7 @@ internal static unsafe class Truth
             Console.WriteLine($"async: {way}: {scene}: wrong: {string.Join(" <- ", found)}, not {Text(up)}");
     }
 
-    private static bool BeginsWith(Chain? chain, string[] names, out Chain? rest)
+    private static bool BeginsWith(Chain? chain, List<string> names, out Chain? rest)
     {
         rest = chain;
         foreach (var name in names)
@@ -127,20 +137,35 @@ internal static unsafe class Truth
         Still.EnterReadLock();
         var stack = Environment.StackTrace;
         Still.ExitReadLock();
-        var captures = stack.IndexOf(">d__", StringComparison.Ordinal);
         var may = new List<Chain?> { chain };
         var passed = new Dictionary<string, int>();
-        if (captures >= 0)
-            passed[stack[(stack.LastIndexOf('<', captures) + 1)..captures]] = 1;
+        if (First(stack) is { } captures)
+            passed[captures] = 1;
         while (chain is not null)
         {
             var times = passed[chain.Name] = passed.GetValueOrDefault(chain.Name) + 1;
-            if (stack.Split($"<{chain.Name}>d__").Length - 1 < times)
+            if (stack.Split($"<{chain.Name}>d__").Length + stack.Split($" Async.Scenes.{chain.Name}(").Length - 2 < times)
                 break;
             chain = chain.Up;
             may.Add(chain);
         }
         return may;
+    }
+
+    /// <summary>A state machine's method, or one that is runtime-async.</summary>
+    private static string? First(string stack)
+    {
+        const string Scene = " Async.Scenes.";
+        foreach (var line in stack.Split('\n'))
+        {
+            var end = line.IndexOf(">d__", StringComparison.Ordinal);
+            if (end >= 0)
+                return line[(line.LastIndexOf('<', end) + 1)..end];
+            var start = line.IndexOf(Scene, StringComparison.Ordinal);
+            if (start >= 0 && line.IndexOf('(', start) is var open && open > start && line.AsSpan(start, open - start).IndexOf('<') < 0)
+                return line[(start + Scene.Length)..open];
+        }
+        return null;
     }
 
     private static string Text(Chain? chain) => chain is null ? "" : chain.Name + " <- " + Text(chain.Up);
@@ -150,6 +175,13 @@ internal static unsafe class Truth
     {
         if (Names.TryGetValue(type, out var name))
             return name;
+#if NET9_0_OR_GREATER
+        if (IsManaged((nint)type) != 0) // a method that is runtime-async
+        {
+            var method = DiagnosticMethodInfo.Create(FrameAt((nint)type, false));
+            return Names[type] = method?.DeclaringTypeName?.StartsWith("Async.", StringComparison.Ordinal) == true ? method.Name : "";
+        }
+#endif
         var text = Type.GetTypeFromHandle(RuntimeTypeHandle.FromIntPtr((nint)type))?.ToString() ?? "";
         var end = text.LastIndexOf(">d__", StringComparison.Ordinal);
         var start = end < 0 ? -1 : text.LastIndexOf('<', end);

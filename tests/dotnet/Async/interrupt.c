@@ -5,16 +5,10 @@
  *   async_interrupt_start  a thread that signals all threads in a section, all the time
  *   async_interrupt_begin  a section begins: each signal is a capture
  *   async_interrupt_end    it ends; copies the captures
+ *   async_is_managed       whether managed code is there
  */
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../../program.h"
 #include "port/linux/linux.h"
 #include "port/nativeaot/runtime.h"
 
@@ -25,6 +19,7 @@ void async_interrupt_start(void);
 void async_interrupt_begin(void);
 unsigned async_interrupt_end(struct ep_hook_parents *parents);
 int async_find_waited(struct ep_hook_parents *parents);
+bool async_is_managed(uintptr_t at);
 
 static atomic_int inside[THREADS]; /* ids of threads in a section; 0: free */
 static _Thread_local struct {
@@ -93,6 +88,11 @@ unsigned async_interrupt_end(struct ep_hook_parents *parents)
     for (unsigned i = 0; i < mine.captures; i++)
         parents[i] = mine.found[i];
     return mine.captures;
+}
+
+bool async_is_managed(uintptr_t at)
+{
+    return ep_dotnet_is_managed(at);
 }
 
 /* Objects may move before it looks. */

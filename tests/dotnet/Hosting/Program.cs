@@ -3,22 +3,29 @@
 //   Hosting DIRECTORY   checks everything, one line each; profiles go to files in the directory
 //   Hosting --disabled  a host that wants no profiler; EDGEPROF_ENDPOINT is set
 //   Hosting --jit       a host on CoreCLR: the profiler says once that it cannot run
+//   Hosting --service   a web service until SIGTERM
 using System.Diagnostics;
 using EdgeProf;
 
 var checks = new Checks();
-if (args is ["--jit"])
+if (args is ["--service"])
+    Service.Run();
+else if (args is ["--jit"])
     await HostChecks.JitAsync(checks);
 else if (args is ["--disabled"])
     await HostChecks.DisabledAsync(checks);
 else if (args is [var directory])
 {
     await SettingChecks.RunAsync(checks);
+    var routes = new RouteChecks(checks, directory);
+    await routes.OffAsync(); // labels by route, once on, stay on
     await new HostChecks(checks, directory).RunAsync();
+    await routes.RunAsync();
+    await IdleChecks.RunAsync(checks, directory);
     new MeterChecks(checks, directory).Run();
 }
 else
-    checks.That(false, "expected DIRECTORY, --disabled or --jit");
+    checks.That(false, "expected DIRECTORY, --disabled, --jit or --service");
 return checks.Failures == 0 ? 0 : 1;
 
 internal sealed class Checks

@@ -18,7 +18,7 @@ internal static class SettingChecks
         ("Endpoint", "ftp://user:secret@gateway/", "not ftp://gateway/"),
         ("Endpoint", "http://user:secret@gateway/", "not http://gateway/"),
         ("RateHz", "5000", "RateHz must be 1 to 1000, or 0 for the level's rate, not 5000"),
-        ("RateHz", "often", "RateHz must be of the type System.Int32, not 'often'"),
+        ("RateHz", "often", "RateHz must be a whole number, not 'often'"),
         ("BudgetPpm", "-1", "BudgetPpm must be 0 or more, not -1"),
         ("Interval", "00:00:00.05", "Interval must be 00:00:00.1 to 01:00:00, not 00:00:00.05"),
         ("SpoolBytes", "2000000000", "SpoolBytes must be 0 to 1073741824, not 2000000000"),
@@ -31,7 +31,13 @@ internal static class SettingChecks
         ("Incidents:HistoryBytes", "100", "Incidents:HistoryBytes must be 16384 or more, or 0, not 100"),
         ("Incidents:Gap", "-00:00:01", "Incidents:Gap must be 00:00:00 to 1.00:00:00, not -00:00:01"),
         ("Incidents:PerDay", "-1", "Incidents:PerDay must be 0 or more, not -1"),
-        ("Endpont", "http://gateway:4040", "EdgeProf: unknown key 'Endpont'"),
+        ("Endpont", "http://gateway:4040", "EdgeProf: unknown key 'Endpont' (did you mean Endpoint?)"),
+        ("Levle", "High", "unknown key 'Levle' (did you mean Level?)"),
+        ("Tls:Kee", "x", "unknown key 'Kee' (did you mean Key?)"),
+        ("Colour", "red", "unknown key 'Colour'"),
+        ("Tags", "a=b", "Tags must be keys with values, not the text 'a=b'"),
+        ("Headers", "X-Key: secret", "Headers must be names with values"),
+        ("Tls", "on", "Tls must be a section, not the text 'on'"),
     ];
 
     public static async Task RunAsync(Checks checks)

@@ -11,6 +11,7 @@ return name switch
     "Incidents" => Slow.Run(args),
     "Kinds" => KindsProgram.Run(args),
     "Lifecycle" => LifecycleProgram.Run(args),
+    "Names" => await NamesProgram.Run(args),
     "Native" => NativeProgram.Run(args),
     "Published" => await Published.RunAsync(),
     "Waits" => WaitsProgram.Run(args),

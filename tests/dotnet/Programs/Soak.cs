@@ -30,6 +30,7 @@ internal static class Soak
             MemoryBytes = 1 << 20,
             Interval = TimeSpan.FromSeconds(2),
         });
+        Contend();
         var helpers = new[] { new Thread(Collect), new Thread(Switch), new Thread(Tasks) };
         foreach (var helper in helpers)
             helper.Start();
@@ -53,6 +54,24 @@ internal static class Soak
         foreach (var loss in stats.Losses)
             Console.WriteLine($"  lost: {loss.Reason}: {loss.Count}");
         return good && damaged == 0;
+    }
+
+    /// <summary>One thread waits for another's lock: a machine with much else to do may not let the workers meet.</summary>
+    private static void Contend()
+    {
+        var waiting = new Thread(static () =>
+        {
+            lock (Gate)
+                Interlocked.Increment(ref threads);
+        });
+        lock (Gate)
+        {
+            waiting.Start();
+            for (var tries = 0; tries < 1000 && (waiting.ThreadState & System.Threading.ThreadState.WaitSleepJoin) == 0; tries++)
+                Thread.Sleep(1);
+            Thread.Sleep(20);
+        }
+        waiting.Join();
     }
 
     private static void Check(int slots)

@@ -71,6 +71,27 @@ aot10_system = rm -rf $(AOT10)/system && printf '%s\n' '$(AOT10_JOB)' 'show aot1
         qemu-system-aarch64 -M virt -cpu cortex-a53 -m 512 -icount shift=2$(comma)sleep=off && \
     tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/system/aot10 --name "whole machine" --samples 800 --exact 80 --cut 3
 
+# Null references on a whole machine: signals arrive at the first instruction that the runtime's handler returns to.
+.PHONY: test-null-references-arm64
+ifeq ($(NA_DOTNET),)
+test-null-references-arm64:
+	@echo "SKIPPED: there is no .NET SDK on PATH"
+else
+NULL_DIR := $(AOT10)/null-references
+$(NULL_DIR)/publish/Crasher: $(wildcard tests/dotnet/Crasher/*)
+	$(NA_LOCKED) dotnet publish -r linux-arm64 -nologo -v quiet -p:LinkerFlavor=lld \
+	    -p:EdgeProfBuild="$(abspath $(NULL_DIR))"/ -o $(@D) tests/dotnet/Crasher
+test-null-references-arm64: $(NULL_DIR)/publish/Crasher $(AOT10)/init $(BUILD)/edgeprof build/deps/arm64/vmlinuz
+	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 preload
+	@printf '%s\n' 'null 300 $(NULL_ENVIRONMENT) LD_PRELOAD=/lib/preload.so EDGEPROF_ENDPOINT=file:///tmp/profile /bin/Crasher none 50000' \
+	    'show null /tmp/profile' >$(NULL_DIR)/jobs
+	@tests/arm/qemu/initramfs.py $(NULL_DIR)/initrd.gz init=$(AOT10)/init jobs=$(NULL_DIR)/jobs bin/Crasher=$< \
+	    lib/preload.so=build/qemu-aarch64/libedgeprof-preload.so $(foreach l,$(AOT10_SYSTEM),$(l)=/usr/aarch64-linux-gnu/$(l))
+	@tests/arm/qemu/system.py --kernel build/deps/arm64/vmlinuz --out $(NULL_DIR)/shown --log $(NULL_DIR)/system.log \
+	    --initrd $(NULL_DIR)/initrd.gz -- qemu-system-aarch64 -M virt -cpu cortex-a53 -m 512 -icount shift=2$(comma)sleep=off
+	@$(call null_share,$(NULL_DIR)/shown/null,a whole aarch64 machine)
+endif
+
 # A host whose code is signed (PAC), and the same profiler, on a processor with and one without.
 aot10_pac = for cpu in $(PAC_CPUS); do $(call aot10_profile,linked-pac,arm64,3000,qemu-aarch64 -cpu $$cpu -L /usr/aarch64-linux-gnu) && \
         tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(AOT10)/linked-pac.profile --name "linked-pac $$cpu" --samples 200 --exact 96 --cut 0.6 || return 1; done
@@ -87,13 +108,13 @@ aot10_ilc = $(NA_LOCKED) dotnet publish -c Release -r linux-x64 -nologo -v quiet
     -p:ForDotNet=$(1) tests/dotnet/aot10/Compiled && \
     tests/dotnet/aot10/ilc.py --edgeprof "$(abspath $(BUILD)/edgeprof)" --folder $(AOT10) --name ilc-$(1) --rsp $(call AOT10_ILC_RSP,$(1)) \
         --ilc "$$(ls -d $${NUGET_PACKAGES:-$$HOME/.nuget/packages}/runtime.linux-x64.microsoft.dotnet.ilcompiler/$(1).* | sort -V | tail -n 1)/tools/ilc"
-.PHONY: test-ilc test-ilc-10
-test-ilc test-ilc-10: $(BUILD)/edgeprof $(PRELOAD_LIB)
+.PHONY: test-ilc test-ilc-9
+test-ilc test-ilc-9: $(BUILD)/edgeprof $(PRELOAD_LIB)
 ifeq ($(NA_DOTNET),)
 	@echo "SKIPPED: there is no .NET SDK on PATH"
 else
 	@mkdir -p $(AOT10)
-	@$(call aot10_ilc,$(if $(filter %-10,$@),10,9))
+	@$(call aot10_ilc,$(if $(filter %-9,$@),9,10))
 endif
 
 # $(1): rounds; 31 are six million instructions, 300,000 of them assembly; $(2): environment

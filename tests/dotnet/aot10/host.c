@@ -6,14 +6,8 @@
  *
  * Types and signatures: Node-API, https://nodejs.org/api/n-api.html.
  */
+#include "../../program.h"
 #include "host.h"
-
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 

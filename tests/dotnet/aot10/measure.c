@@ -6,13 +6,8 @@
  * With -DLINKED edgeprof is linked in, and EDGEPROF_ENDPOINT and so on say where profiles go; without, nothing here
  * knows of it. Prints how many calls there were; each throws once.
  */
+#include "../../program.h"
 #include "host.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #ifdef LINKED
 #include <edgeprof/edgeprof.h>

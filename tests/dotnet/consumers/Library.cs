@@ -17,7 +17,10 @@ public static class Library
     {
         ulong sum = 0;
         for (var round = 0; round < 100; round++)
+        {
             sum += Hottest(12_000_000) + Lesser(4_000_000);
+            GC.Collect();
+        }
         Console.WriteLine($"{sum}: server {GCSettings.IsServerGC}, comma False");
     }
 

@@ -4,11 +4,8 @@
  *
  *   hooks PROFILE      prints `figure` lines; 0 when all is as it should be. PROFILE is for hooks.sh
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "../../program.h"
 
 #include <edgeprof/hooks.h>
 #include "port/nativeaot/glue.h"

@@ -8,7 +8,6 @@ import ctypes.util
 import gzip
 import json
 import re
-import socket
 import struct
 import threading
 import time
@@ -98,10 +97,23 @@ class Backend:
         self.receiver.close()
 
 
+def quoted(text):
+    """As Go's strconv.Quote() for what labels contain."""
+    return json.dumps(text, ensure_ascii=False).replace("\\u007f", "\\x7f")
+
+
+def go_time(nanoseconds):
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(nanoseconds // SECOND))
+    return text + f".{nanoseconds // 10**6 % 1000:03d}".rstrip("0").rstrip(".") + " +0000 UTC"
+
+
 class Pyroscope(Backend):
-    """Push, with the default limits. A series is limited, checked and stored by itself, and the answer names those that failed."""
+    """Push, with the default limits. A series is limited, checked and stored by itself. Of a refused request the answer is the
+    first failure of a series in words that say its labels, as an error of Connect hides the errors around it; only failures
+    that are none of Connect's come as the whole list, with indexes and ids."""
     RATE, BURST = 4 << 20, 2 << 20  # inflated bytes
     HOUR, AHEAD = 3600 * SECOND, 600 * SECOND
+    SAMPLES = 16000
 
     def __init__(self, seconds=0.5, lose=None):
         self.stored, self.tokens, self.filled, self.inflated, self.refused = [], self.BURST, time.monotonic(), 0, 0
@@ -116,50 +128,54 @@ class Pyroscope(Backend):
         return True
 
     def push(self, series):
-        """(status, what is wrong) of one."""
+        """(status, id, what is wrong) of one."""
         labels = [pair(value) for number, _, value in fields(series) if number == 1]
-        sample = next(value for number, _, value in fields(series) if number == 2)
-        raw = next(value for number, _, value in fields(sample) if number == 1)
-        data = inflated(raw)
+        sample = {number: value for _, _, sample in (one for one in fields(series) if one[0] == 2) for number, _, value in fields(sample)}
+        data, name = inflated(sample[1]), sample.get(2, b"").decode()
         if not self.allow(len(data) + sum(len(name) + len(value) for name, value in labels)):
-            return 429, "rate limit (4 MiB) exceeded"
+            return 429, name, "push rate limit (4.0 MiB) exceeded"
         try:
             profile = Pprof(data)
         except Malformed:
-            return 500, "no pprof"
+            return 500, name, "no pprof"
         wrong = self.wrong(labels, profile, data)
         if wrong:
-            return 400, wrong
+            return 400, name, wrong
         self.inflated += len(data)
         self.stored.append((tuple(sorted(labels)), profile))
-        return 200, ""
+        return 200, name, ""
 
     def wrong(self, labels, profile, data):
         now, names = time.time() * SECOND, [name for name, _ in labels]
         keys = {string.decode() for string in sample_keys(data, profile.strings)} - {"span_id", "trace_id"}
+        text = "{" + ", ".join(f"{name}={quoted(value)}" for name, value in sorted(labels)) + "}"
+        window = f"profile with labels '{text}' is outside of ingestion window (profile timestamp: {go_time(profile.time)}, the ingestion window "
         rules = {
-            "too old": profile.time and profile.time < now - self.HOUR,
-            "too far ahead": profile.time > now + self.AHEAD,
-            "labels": len(set(names) | keys) > 30,
-            "label twice": len(set(names)) < len(names),
-            "label name": not all(0 < len(name) <= 1024 for name in names),
-            "label value": any(len(value) > 2048 for _, value in labels),
-            "samples": profile.samples > 16000,
-            "size": profile.size > 4 << 20,
-            "type": any("-" in type_ for type_, _ in profile.type_names()),
-            "metric name": not LABEL.fullmatch(dict(labels).get("__name__", "")),
+            window + f"starts at {go_time(int(now - self.HOUR))})": profile.time and profile.time < now - self.HOUR,
+            window + f"ends at {go_time(int(now + self.AHEAD))})": profile.time > now + self.AHEAD,
+            f"profile series '{text}' has {len(set(names) | keys)} label names; limit 30": len(set(names) | keys) > 30,
+            f"profile with labels '{text}' has duplicate label name: 'x'": len(set(names)) < len(names),
+            f"profile with labels '{text}' has label name too long: 'x'": not all(0 < len(name) <= 1024 for name in names),
+            f"profile with labels '{text}' has label value too long: 'x'": any(len(value) > 2048 for _, value in labels),
+            f"the profile with labels '{text}' exceeds the samples count limit (max_profile_stacktrace_samples, actual: {profile.samples}, limit: {self.SAMPLES})":
+                profile.samples > self.SAMPLES,
+            f"the profile with labels '{text}' exceeds the size limit (max_profile_size_byte, actual: {profile.size}, limit: {4 << 20})": profile.size > 4 << 20,
+            "sample type contains -": any("-" in type_ for type_, _ in profile.type_names()),
+            f"invalid labels '{text}' with error: invalid metric name": not LABEL.fullmatch(dict(labels).get("__name__", "")),
         }
         return next((rule for rule, broken in rules.items() if broken), "")
 
     def answer(self, head, body):
         results = [self.push(value) for number, _, value in fields(body) if number == 1]
-        bad = [(index, status, text) for index, (status, text) in enumerate(results) if status != 200]
+        bad = [(index, *result) for index, result in enumerate(results) if result[0] != 200]
         if not bad:
             return "200 OK"
         self.refused += 1
-        text = "\n".join(f"push series with index {index} and id x failed: {text}" for index, _, text in bad)
-        status = bad[0][1]
-        return f"{status} No\nContent-Type: application/json\n\n" + json.dumps({"code": "x", "message": f"{len(bad)} errors: {text}"})
+        index, status, name, text = next((one for one in bad if one[1] != 500), bad[0])
+        if status == 500:
+            text = "; ".join(f"push series with index {index} and id {name} failed: {text}" for index, _, name, text in bad)
+            text = f"{len(bad)} errors: {text}" if len(bad) > 1 else text
+        return f"{status} No\nContent-Type: application/json\n\n" + json.dumps({"code": "x", "message": text})
 
     def compacted(self):
         """What is left after compaction: of two with the same labels and time one, and no stack without a name."""
@@ -277,23 +293,9 @@ class Heads:
         return found
 
 
-class Grpc:
+class Grpc(Receiver):
     """A gRPC server as small as it can be: HTTP/2 in clear, unary calls. The same face as Receiver; a body is the message."""
     STATUS = {"200": 0, "400": 3, "429": 8, "500": 2, "503": 14}
-
-    def __init__(self, decide=None, port=0):
-        self.requests, self.taken, self.wrong, self.decide, self.lock = [], [], [], decide, threading.Lock()
-        self.socket = socket.create_server(("127.0.0.1", port))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
     def serve(self, connection):
         with connection, connection.makefile("rb") as stream:
@@ -351,10 +353,3 @@ class Grpc:
             self.send(connection, 0, 0, number, bytes(5))
         self.send(connection, 1, 5, number, literal("grpc-status", str(self.STATUS[status[:3]])) + literal("grpc-message", text[:100]))
         return True
-
-    def close(self):
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.socket.close()

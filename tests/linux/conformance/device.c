@@ -4,12 +4,8 @@
  *
  *   device SECONDS
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 
@@ -83,7 +79,8 @@ int main(int argc, char **argv)
     pthread_t threads[2];
 
     seconds = argc == 2 ? atof(argv[1]) : 0;
-    if (seconds <= 0 || ep_config_from_env(&config) < 0 || ep_start(&config) != 0) {
+    if (seconds <= 0 || ep_config_from_env(&config) < 0 || ep_pprof_from_env(&config) != 1 || ep_pprof_start() != 0 ||
+        ep_start(&config) != 0) {
         fprintf(stderr, "device: %s\n", seconds > 0 ? ep_start_error() : "usage: device SECONDS");
         return 1;
     }

@@ -27,7 +27,7 @@ FAMILIES = {
 
 
 # What comes over the relay besides, whose pprofs may have some of the types only.
-RELAYED = {**FAMILIES, "wall": (["wall/nanoseconds"], "wall/nanoseconds")}
+RELAYED = {**FAMILIES, "wall": (["wall/nanoseconds"], "cpu/nanoseconds")}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 

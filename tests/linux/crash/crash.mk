@@ -86,13 +86,18 @@ else
 $(call na_published,Crasher): $(wildcard tests/dotnet/Crasher/*)
 	$(NA_PUBLISH) tests/dotnet/Crasher
 # The same with the package.
-NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/net9.0/$(NA_RID)/publish/Crasher
+NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/Crasher
 $(NA_CRASHER): $(wildcard tests/dotnet/Crasher/*) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/with/ -p:EdgeProfCrash=true tests/dotnet/Crasher
 	@touch $@
+# What .NET does with many null references: a signal handler that returns into RhpThrowHwEx.
+NULL_ENVIRONMENT := EDGEPROF_KINDS=cpu EDGEPROF_RATE=250 EDGEPROF_SERVICE=null
+null_share = tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(1) --name "null references, $(2)" --samples 150 --cut 0.5
 test-crash-dotnet: $(call na_published,Crasher) $(NA_CRASHER) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))"
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $(NA_CRASHER))"
+	@rm -f $(CRASH_DIR)/null.profile; $(NULL_ENVIRONMENT) EDGEPROF_ENDPOINT=file://"$(abspath $(CRASH_DIR))"/null.profile \
+	    LD_PRELOAD="$(abspath $(PRELOAD_LIB))" $< none 500000 >/dev/null && $(call null_share,$(CRASH_DIR)/null.profile,x86-64)
 test-crash-dotnet-many: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))" $(MANY)
 endif

@@ -13,18 +13,8 @@
  *     many, run         it comes with 40 threads that sleep; with one that runs
  *     limit             no byte of a file may be written from then on (RLIMIT_FSIZE)
  */
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "../../program.h"
 #include "own.h"
 
 #ifdef LINKED

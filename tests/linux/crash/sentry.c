@@ -5,12 +5,8 @@
  *
  *   sentry before|after|front null|abort|idle FOLDER
  */
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "../../program.h"
 #include "own.h"
 
 #define HANDLERS 6 /* sentry-native's: of all signals that edgeprof watches */

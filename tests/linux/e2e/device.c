@@ -2,27 +2,14 @@
  * A device for statuses.py, configured by EDGEPROF_* variables: works a little (2 ms in 20) until standard input ends,
  * prints each line of ep_notice_to() to standard error, and its account at the end.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/tls.h>
 
 static uint8_t memory[EP_MEMORY_DEFAULT], tls_memory[EP_TLS_MEMORY];
 static atomic_bool ending;
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static void *work(void *unused)
 {

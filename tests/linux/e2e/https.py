@@ -42,7 +42,7 @@ def with_library(endpoint, db, trust):
     if said['stop'] or said['failures'] or kept != said['measured_ns'] or kept == 0:
         fail('not everything that was measured is in the database')
     line = run(worker, endpoint, '1', code=2)[1]
-    if 'ep_tls_setup()' not in line or line.count('\n') != 1:
+    if 'with TLS linked and set up' not in line or line.count('\n') != 1:
         fail(f'without ep_tls_setup() the program says {line!r}')
     print(f'https: {line.strip()}')
 

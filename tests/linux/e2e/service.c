@@ -11,15 +11,8 @@
  *   memory    kB of data segments, kB of memory that is the process' own, allocations since the profiler's start
  *   end       stops; print_account()
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../../program.h"
 #include "account.h"
 
 #define MS       UINT64_C(1000000)
@@ -57,13 +50,6 @@ void *realloc(void *old, size_t size)
 }
 
 /* ---- requests ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* Some 50 us of reading and counting. */
 static void answer_request(unsigned number)

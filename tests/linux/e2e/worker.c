@@ -4,11 +4,8 @@
  *
  *     worker ENDPOINT SECONDS [tls]        tls: https endpoints are set up, by EDGEPROF_TLS_*
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
+#include "../../program.h"
 #include "account.h"
 #include <edgeprof/tls.h>
 

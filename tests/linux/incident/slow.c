@@ -4,14 +4,8 @@
  *
  *   slow REASON SLOW_REQUESTS [TAIL_MS]
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 
@@ -23,14 +17,6 @@ static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool hold, held, done;
 static int late[2]; /* stands for a disk */
 static volatile unsigned sink;
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void pause_ms(unsigned ms)
 {
@@ -95,9 +81,9 @@ static __attribute__((noinline)) void slow_sleep(void)
 
 static __attribute__((noinline)) void slow_cpu(void)
 {
-    const uint64_t end = now_ns(CLOCK_THREAD_CPUTIME_ID) + SLOW_MS * 1000000u;
+    const uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + SLOW_MS * 1000000u;
 
-    while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end)
         for (unsigned i = 0; i < 10000; i++)
             sink += i;
 }

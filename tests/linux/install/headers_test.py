@@ -15,7 +15,7 @@ import tempfile
 STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow', '-Wundef', '-Werror', '-fsyntax-only']
 C, CPP = ['-x', 'c', '-std=c11', '-Wstrict-prototypes'], ['-x', 'c++', '-std=c++17']
 # A struct and a function of one name are two things in C++ as well.
-CALM = {('hooks.h', True): ['-Wno-shadow']}
+CALM = {(header, True): ['-Wno-shadow'] for header in ('hooks.h', 'outlive.h')}
 TRANSPORT = """
 #include <edgeprof/transport.h>
 static int send_(void *state, const struct ep_message *message, const struct ep_deadline *deadline, uint64_t *retry_ns)
@@ -25,6 +25,18 @@ static int send_(void *state, const struct ep_message *message, const struct ep_
 }
 extern const struct ep_transport transport;
 const struct ep_transport transport = {"mine", 0, 0, send_, 0, 0};
+"""
+# Waits are marked in any place where a call of a function may stand.
+WAIT = """
+#include <edgeprof/edgeprof.h>
+extern void (*const end)(void);
+void (*const end)(void) = ep_wait_end;
+extern int waits(int wanted);
+int waits(int wanted)
+{
+    ep_wait_begin(EP_WAIT_LOCK);
+    return wanted ? (SCOPE ep_wait_end(), 1) : 0;
+}
 """
 
 
@@ -47,7 +59,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:  # no header of the tree is below it
         for command, cpp in used:
             programs = [(name, f'#include <edgeprof/{name}>\nextern int program;\n') for name in names]
-            for name, text in [*programs, ('a transport', TRANSPORT)]:
+            wait = WAIT.replace('SCOPE', '::' if cpp else '')
+            for name, text in [*programs, ('a transport', TRANSPORT), ('a wait', wait)]:
                 done = subprocess.run([*command, *STRICT, *(CPP if cpp else C), *CALM.get((name, cpp), []),
                                        '-I', include, '-'], input=text, text=True, cwd=folder, capture_output=True)
                 if done.returncode:

@@ -16,6 +16,8 @@ check-install:
 ifeq ($(BOARD),host)
 test-install: $(BUILD)/edgeprof $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@$(MAKE) --no-print-directory check-install
+.PHONY: test-install-arm
+test-install-arm: $(BUILD)/edgeprof
 	@set -e; for b in $(QEMU_BOARDS); do $(MAKE) --no-print-directory BOARD=$$b QEMU_TOOL=$< check-install; done
 endif
 
@@ -35,4 +37,13 @@ ifeq ($(BOARD),host)
 test-reproducible:
 	@tests/linux/install/reproducible.py "$(abspath $(BUILD)/tests/reproducible)" $(EP_LIB) $(TLS_LIB) $(BUILD)/edgeprof \
 	    $(BUILD)/libedgeprof-preload.so $(BUILD)/libedgeprof-memory.so $(BUILD)/install/libedgeprof.so.$(EP_VERSION) 'deb:$(DEB_DIR)/*.deb'
+endif
+
+# The library in two files. The recipes of Yocto and Buildroot that `make dist` writes: their steps, offline, twice.
+ifeq ($(BOARD),host)
+.PHONY: test-recipes test-amalgamation
+test-amalgamation: amalgamation $(BUILD)/edgeprof
+	@$(PYTHON) tests/linux/install/amalgamation_test.py $(AMALGAMATION) "$(abspath $(BUILD)/tests/amalgamation)" $(BUILD)/edgeprof
+test-recipes: dist
+	@$(PYTHON) tests/linux/install/recipes_test.py $(DIST) "$(abspath $(BUILD)/tests/recipes)"
 endif

@@ -13,23 +13,11 @@
  * Its output and its exit status, 7, are the same under every limit; the last lines have the CPU time of edgeprof's
  * threads and its own.
  */
-#include <dirent.h>
-#include <errno.h>
+#include "../../program.h"
+
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define WORKERS   3u
 #define STACK     (64u * 1024u)
@@ -186,22 +174,14 @@ static int take_limit(void)
 
 /* ---- work ---- */
 
-static uint64_t clock_of(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A filter may refuse clocks of CPU time: then it takes the monotonic clock, which is no system call. */
 __attribute__((noinline)) static void burn(uint64_t ns)
 {
     bool refused = strncmp(limit, "cpu-clocks", 10) == 0 || strncmp(limit, "clock_gettime", 13) == 0;
     clockid_t clock = refused ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
-    uint64_t end = clock_of(clock) + ns;
+    uint64_t end = clock_ns(clock) + ns;
 
-    while (clock_of(clock) < end)
+    while (clock_ns(clock) < end)
         for (volatile int i = 0; i < 2000; i++) {
         }
 }

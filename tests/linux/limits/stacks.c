@@ -8,16 +8,8 @@
  * Prints a line a shape: whole stacks (to the root, exact or with a gap), bounds against pthread_getattr_np(). Fails
  * below the least share, and when the bounds hold a byte that is not the thread's.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "../../program.h"
 #include "tests/unit/core_rooms.h"
 #include "port/linux/linux.h"
 

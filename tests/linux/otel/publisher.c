@@ -16,25 +16,11 @@
  *   inner       as fork, but the child is in a PID namespace of its own; "refused" if the system permits none
  *   many N      labels of N keys, and each again
  */
-#include <errno.h>
-#include <inttypes.h>
+#include "../../program.h"
+
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 

@@ -2,12 +2,8 @@
  * A program without edgeprof whose own tracer publishes thread contexts. main() burns CPU time in a span and as much in
  * none, and waits in the span for a line on standard input. With an argument a forked child does the same.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../../program.h"
 #include "tests/linux/tracer.h"
 
 #define BURN_NS 250000000

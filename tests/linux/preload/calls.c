@@ -3,15 +3,7 @@
  * share of its time that hooks add to these calls, in %: the calls by their names, which a preloaded library
  * interposes, and the C library's own take turns. Usage: calls SECONDS
  */
-#include <dlfcn.h>
-#include <poll.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 #define CALLS 256u
 

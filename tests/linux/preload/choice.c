@@ -1,10 +1,6 @@
 /* Prints one line about itself: its name, its threads, whether it catches a real-time signal, its timers; with two
  * threads of its own. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../program.h"
 
 static pthread_barrier_t both;
 

@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 
+from kit import fail
+
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 NAMES = ("web-front", "web-back", "store")
-
-
-def fail(text):
-    sys.exit(f"choice.py: {text}")
 
 
 def profiled(options, env, command):

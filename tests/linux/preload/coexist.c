@@ -7,21 +7,14 @@
  *   coexist constructor SO  a plug-in's constructor works, and calls exit(5) inside of dlopen()
  *   coexist unshare-work    unshare(CLONE_NEWUSER) after a second and a half of work
  *   coexist unshare-join    the same after a thread was joined
+ *   coexist file-size       work after a limit of no bytes for files
  *   coexist filter-..., strict-...     seccomp filters: coexist_filter.c
  */
+#include "../../program.h"
 #include "coexist.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
 #include <threads.h>
-#include <time.h>
-#include <unistd.h>
 
 static void burn(double seconds)
 {
@@ -165,6 +158,12 @@ int main(int argc, char **argv)
     } else if (strcmp(row, "constructor") == 0 && argc > 2) {
         if (!dlopen(argv[2], RTLD_NOW))
             fprintf(stderr, "%s\n", dlerror());
+    } else if (strcmp(row, "file-size") == 0) {
+        const struct rlimit none = {0, 0};
+        if (setrlimit(RLIMIT_FSIZE, &none) != 0)
+            return 9;
+        burn(1.2);
+        return 4;
     } else if (strcmp(row, "unshare-work") == 0) {
         burn(1.5);
         return enter_namespace();

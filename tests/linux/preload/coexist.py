@@ -5,11 +5,12 @@ usage: coexist.py EDGEPROF PRELOAD PROGRAM LINKED PLUGIN WORK"""
 import os
 import subprocess
 import sys
+import tempfile
 
 EDGEPROF, PRELOAD, PROGRAM, LINKED, PLUGIN, WORK = (os.path.abspath(argument) for argument in sys.argv[1:7])
 FILTERS = ["filter-prctl", "filter-seccomp", "filter-all-threads", "filter-trap", "filter-end-thread", "filter-second", "filter-thread", "strict-thread", "filter-worker", "strict-worker",
            "filter-exec", "filter-exec-unseen", "filter-fork", "filter-asked"]
-ROWS = [("raw-exit",), ("pthread-exit",), ("thrd-exit",), ("constructor", PLUGIN), ("unshare-work",), ("unshare-join",), *((row,) for row in FILTERS)]
+ROWS = [("raw-exit",), ("file-size",), ("pthread-exit",), ("thrd-exit",), ("constructor", PLUGIN), ("unshare-work",), ("unshare-join",), *((row,) for row in FILTERS)]
 STATIC_TLS = 64
 PATIENCE = 300  # s; a program that hangs never ends
 
@@ -64,6 +65,10 @@ def main():
             continue
         seen = {"edgeprof run": status([EDGEPROF, "run", "--level", "high", "--", PROGRAM, *row]),
                 "preloaded": status([PROGRAM, *row], LD_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
+        if row[0] == "file-size":  # limited from the start on, with files of edgeprof's own
+            with tempfile.TemporaryDirectory(dir="/dev/shm") as kept:
+                seen["kept"] = status(["prlimit", "--fsize=0", PROGRAM, *row], LD_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT="http://127.0.0.1:1",
+                                      EDGEPROF_SPOOL=f"{WORK}/spool", EDGEPROF_OUTLIVE=kept)
         if row[0] == "filter-exec-unseen":  # no function of a library sets this filter: a profiler in this process would not see it
             seen = {"executed": status([PROGRAM, *row], COEXIST_PRELOAD=PRELOAD, EDGEPROF_ENDPOINT=f"file://{WORK}/out")}
         elif row[0] in FILTERS:

@@ -2,22 +2,12 @@
  * Rows of coexist.c: seccomp filters that kill, in the forms that programs use them. Each permits what the row itself
  * does, and no more. A row returns 4, and some of its work comes after the filter.
  */
+#include "../../program.h"
 #include "coexist.h"
 
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define DONE    4
 #define LONGEST 100u

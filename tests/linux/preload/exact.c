@@ -3,16 +3,10 @@
  * malloc() and the like. At the end of the process it writes lines "live SITE BYTES" to the file $EXACT. A site is the
  * function's name or, if it has none, module+0xaddress of its beginning.
  */
-#include <dlfcn.h>
+#include "../../program.h"
+
 #include <link.h>
 #include <stdalign.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define BLOCKS (1u << 22)
 #define SITES  (1u << 14)

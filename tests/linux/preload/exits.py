@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from kit import fail
+
 library = os.path.abspath(sys.argv[1])
 SHORT = ["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"]
 
@@ -27,10 +29,6 @@ class Slow(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def fail(text):
-    sys.exit(f"exits.py: {text}")
 
 
 def run(port, **env):

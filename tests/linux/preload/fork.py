@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from kit import absent, fail
+
 edgeprof, workers, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "fork.db")
@@ -25,9 +27,7 @@ def tool(*arguments, **more):
 
 
 def run(form, *options):
-    for ending in ("", "-wal", "-shm"):
-        if os.path.exists(db + ending):
-            os.remove(db + ending)
+    absent(db)
     done = tool("run", "--db", db, *options, "--", workers, form)
     used = {int(pid): int(ns) for pid, ns in re.findall(r"^worker (\d+) (\d+)$", done.stdout, re.M)}
     return done, used, [int(status) for status in re.findall(r"^status (\d+)$", done.stdout, re.M)]
@@ -121,4 +121,4 @@ plain = subprocess.run([workers, "crowd"], capture_output=True, text=True).stdou
 plain_ns = int(re.search(r"^crowd (\d+)$", plain, re.M).group(1))
 print(f"fork.py: 300 children of 1 ms take {with_ns / 1e6:.0f} ms, {plain_ns / 1e6:.0f} ms without edgeprof")
 if failed:
-    sys.exit(f"fork.py: {len(failed)} failures")
+    fail(f"{len(failed)} failures")

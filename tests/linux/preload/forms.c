@@ -2,11 +2,7 @@
  * Takes memory in many ways, each in a function of its own, frees half of it, and prints "live SITE BYTES" for each. It
  * is linked with pool.c.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "../../program.h"
 
 #ifdef __LP64__
 #define SIZE "m"
@@ -55,6 +51,7 @@ DELETE(delete_both, "_ZdaPv" ALIGN NOTHROW, (void *block, size_t alignment, cons
 DELETE(sdallocx, "sdallocx", (void *block, size_t size, int flags))
 DELETE(dallocx, "dallocx", (void *block, int flags))
 static const char tag[1];
+static char text[BLOCK];
 
 SITE(by_new, new_one(BLOCK), delete_one(block))
 SITE(by_new_array, new_many(BLOCK), delete_many_sized(block, BLOCK))
@@ -64,6 +61,7 @@ SITE(by_new_both, new_both(BLOCK, 64, tag), delete_both(block, 64, tag))
 SITE(by_mallocx, mallocx(BLOCK, 0), sdallocx(block, BLOCK, 0))
 SITE(by_rallocx, rallocx(mallocx(16, 0), BLOCK, 0), dallocx(block, 0))
 SITE(by_malloc, malloc(BLOCK), free(block))
+SITE(by_strdup, strdup(text), free(block))
 SITE(by_aligned_alloc, aligned_alloc(64, BLOCK), free(block))
 SITE(by_reallocarray, reallocarray(NULL, BLOCK / 16, 16), free(block))
 /* clang-format on */
@@ -125,6 +123,8 @@ int main(void)
     by_mallocx();
     by_rallocx();
     by_malloc();
+    memset(text, 'x', sizeof text - 1);
+    by_strdup();
     by_aligned_alloc();
     by_reallocarray();
     by_growth();

@@ -2,27 +2,19 @@
 """Memory in use by the way that it was taken, or freed, under `edgeprof run --native-memory`, against the program's own counts.
 
 usage: forms.py EDGEPROF WORK SITES PROGRAM [ARGUMENTS...]"""
+import functools
 import math
 import os
 import re
-import subprocess
 import sys
 
+from kit import absent, fail, output
+
 edgeprof, work = (os.path.abspath(argument) for argument in sys.argv[1:3])
+tool = functools.partial(output, edgeprof, EDGEPROF_ALL_EVENTS="1")
 sites, command = int(sys.argv[3]), sys.argv[4:]
 DISTANCE = 512 * 1024
-os.makedirs(work, exist_ok=True)
-db = os.path.join(work, "forms.db")
-for ending in ("", "-wal", "-shm"):
-    if os.path.exists(db + ending):
-        os.remove(db + ending)
-
-
-def tool(*arguments):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, env={**os.environ, "EDGEPROF_ALL_EVENTS": "1"}, timeout=120)
-    if done.returncode:
-        sys.exit(f"forms.py: {arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+db = absent(os.path.join(work, "forms.db"))
 
 
 truth = {site: int(size) for site, size in re.findall(r"^live (\w+) (\d+)$", tool("run", "--native-memory", "--db", db, "--", *command), re.M)}
@@ -38,4 +30,4 @@ for site, size in truth.items():
     wrong |= abs(off) > 4
     print(f"  {site:17} {size / 1e6:6.1f} MB, measured {told[site] / 1e6:6.1f} MB, {off:5.2f} standard errors")
 if wrong or len(truth) != sites:
-    sys.exit("forms.py: more than 4 standard errors, or a site is missing")
+    fail("more than 4 standard errors, or a site is missing")

@@ -2,36 +2,19 @@
  * Waits that are no call of a function that waits by its name: inside of the C library's functions, by syscall(), and
  * one that a handler leaves by a jump. Each is in a function of its own. Prints "wait NAME NS" by its own stopwatch.
  */
-#include <fcntl.h>
+#include "../../program.h"
+
 #include <linux/futex.h>
 #include <mqueue.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <threads.h>
-#include <time.h>
-#include <unistd.h>
 
 #define WAIT_MS 300
 
 static sigjmp_buf out;
 static volatile int jumps;
-
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void must(int good, const char *what)
 {
@@ -77,9 +60,9 @@ static void alarm_later(void)
         FILE *file = NULL; \
         int fd = -1; \
         setup; \
-        uint64_t start = now(); \
+        uint64_t start = now_ns(); \
         __VA_ARGS__; \
-        printf("wait in_%s %llu\n", #name, (unsigned long long)(now() - start)); \
+        printf("wait in_%s %llu\n", #name, (unsigned long long)(now_ns() - start)); \
         (void)bytes; (void)file; (void)fd; \
     }
 
@@ -90,6 +73,7 @@ WAY(getline, file = later(), char *line = NULL; size_t size = 0; must(getline(&l
 WAY(system, , must(system("exec sleep 0.3") == 0, "system"))
 WAY(pclose, file = popen("exec sleep 0.3", "r"), must(pclose(file) == 0, "pclose"))
 WAY(pause, alarm_later(), (void)pause())
+WAY(sigwait, sigset_t set; int signal; (void)sigemptyset(&set); (void)sigaddset(&set, SIGALRM); (void)sigprocmask(SIG_BLOCK, &set, NULL); alarm_later(), must(sigwait(&set, &signal) == 0, "sigwait"); (void)sigprocmask(SIG_UNBLOCK, &set, NULL))
 WAY(thrd_sleep, , const struct timespec t = {.tv_nsec = WAIT_MS * 1000000}; (void)thrd_sleep(&t, NULL))
 WAY(futex, static int word; const struct timespec t = {.tv_nsec = WAIT_MS * 1000000}, (void)syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0))
 /* clang-format on */
@@ -103,6 +87,24 @@ WAY(
         _exit(0);
     } must(read(ready[0], bytes, 1) == 1, "lock"),
     must(fcntl(fd, F_SETLKW, &lock) == 0, "fcntl"))
+
+WAY(
+    lockf, int ready[2]; char name[] = "/tmp/inside-XXXXXX"; fd = mkstemp(name);
+    must(fd >= 0 && unlink(name) == 0 && pipe(ready) == 0, "lock"); if (fork() == 0) {
+        must(lockf(fd, F_TLOCK, 0) == 0 && write(ready[1], "x", 1) == 1, "lock");
+        (void)usleep(WAIT_MS * 1000);
+        _exit(0);
+    } must(read(ready[0], bytes, 1) == 1, "lock"),
+                                                                    must(lockf(fd, F_LOCK, 0) == 0, "lockf"))
+
+/* Into a full pipe, which a child empties after a while. */
+WAY(
+    fputs, int ends[2]; must(pipe(ends) == 0 && fcntl(ends[1], F_SETPIPE_SZ, 4096) == 4096, "pipe");
+    char page[4096] = {0}; must(write(ends[1], page, sizeof page) == sizeof page, "write"); if (fork() == 0) {
+        (void)usleep(WAIT_MS * 1000);
+        _exit(read(ends[0], page, sizeof page) != sizeof page);
+    } file = fdopen(ends[1], "w");
+    must(setvbuf(file, NULL, _IONBF, 0) == 0, "setvbuf"), must(fputs("x", file) >= 0, "fputs"))
 
 WAY(
     mq_receive, struct mq_attr attributes = {.mq_maxmsg = 2}; attributes.mq_msgsize = sizeof bytes; char name[32];
@@ -137,9 +139,12 @@ int main(void)
     in_system();
     in_pclose();
     in_pause();
+    in_sigwait();
     in_thrd_sleep();
     in_futex();
     in_fcntl();
+    in_lockf();
+    in_fputs();
     in_mq_receive();
     in_semop();
     in_jump();

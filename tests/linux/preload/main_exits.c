@@ -2,11 +2,7 @@
  * main_exits THREADS: the main thread ends by pthread_exit(), the process with the last of its threads. What atexit()
  * and stdio do at the end must be done.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "../../program.h"
 
 static atomic_uint done;
 static unsigned threads;

@@ -8,18 +8,9 @@
  *        memory full     15,000 large blocks, more than the profiler can follow, of which 3,000 are freed
  *        memory threads  8 threads that exchange blocks, free and reallocate them
  */
+#include "../../program.h"
+
 #include <malloc.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SITE  __attribute__((noipa))
 #define COUNT 60000u

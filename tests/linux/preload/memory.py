@@ -8,16 +8,20 @@ A sample stands for a stratum of 512 KiB, so the standard error of a site with B
 sqrt(B * 512 KiB), that of independent draws. A run with another seed is another process. Each site must be within 4.5 (5
 in a single run of many) standard errors, and its mean over all runs within 3 of the mean (4.5 if there are few runs: by
 chance one of many sites is beyond 3)."""
+import functools
 import math
 import os
 import re
 import subprocess
 import sys
 
+from kit import absent, fail, folded, output
+
 DISTANCE = 512 * 1024
 RUNS = 2
 MAPPED = ("mapped", "cut", "remapped")
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+tool = functools.partial(output, edgeprof, EDGEPROF_ALL_EVENTS="1")
 runs = int(sys.argv[4]) if len(sys.argv) > 4 else RUNS
 linked = [os.path.abspath(path) for path in sys.argv[5:]]
 os.makedirs(work, exist_ok=True)
@@ -25,21 +29,8 @@ db = os.path.join(work, "memory.db")
 problems = []
 
 
-def fail(text):
-    sys.exit(f"memory.py: {text}")
-
-
-def tool(*arguments, ok=(0,)):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, env={**os.environ, "EDGEPROF_ALL_EVENTS": "1"})
-    if done.returncode not in ok:
-        fail(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def clear():
-    for ending in ("", "-wal", "-shm"):
-        if os.path.exists(db + ending):
-            os.remove(db + ending)
+    absent(db)
 
 
 def run(*options):
@@ -73,7 +64,7 @@ def counters(out):
 
 def stacks(kind):
     text = tool("export", "--kind", kind, "--folded", "--db", db, ok=(0, 3))
-    return [(path.split(";"), int(value)) for path, value in (line.rsplit(" ", 1) for line in text.splitlines())]
+    return folded(text)
 
 
 def measured():

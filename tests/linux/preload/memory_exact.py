@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+from kit import fail
+
 DISTANCE = 512 * 1024
 LEAST = 2_000_000  # bytes of a site that is compared
 FEW = 2
@@ -34,10 +36,6 @@ for i in range(100000):
         kept[random.randrange(len(kept))] = None
 os._exit(0)  # else all of it is freed
 """
-
-
-def fail(text):
-    sys.exit(f"memory_exact.py: {text}")
 
 
 def environment(**more):

@@ -2,10 +2,8 @@
  * Starts the profiler in tests/linux/preload/memory.c where that is linked with the library and its memory hooks, and
  * stops it at the program's end.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 

@@ -5,35 +5,25 @@ between threads, and that has another allocator.
 usage: memory_programs.py EDGEPROF PROGRAM WORK [MILLIONS ONE_IN]
 With MILLIONS: only the leak, of 100 bytes in ONE_IN allocations, at the rate that users have."""
 import ctypes.util
+import functools
 import math
 import os
 import re
-import subprocess
 import sys
+
+from kit import absent, fail, output
 
 DISTANCE = 512 * 1024
 ALLOCATORS = ("jemalloc", "tcmalloc_minimal")
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+tool = functools.partial(output, edgeprof)
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "memory.db")
 
 
-def fail(text):
-    sys.exit(f"memory_programs.py: {text}")
-
-
-def tool(*arguments, **variables):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, env={**os.environ, **variables})
-    if done.returncode != 0:
-        fail(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def run(*arguments, **variables):
     """The program's counters, {site: bytes in use}; the same as measured."""
-    for ending in ("", "-wal", "-shm"):
-        if os.path.exists(db + ending):
-            os.remove(db + ending)
+    absent(db)
     out = tool("run", "--db", db, "--native-memory", "--", program, *arguments, **variables)
     truth = {site: int(count) for site, count in re.findall(r"^live (\w+) (\d+)$", out, re.M)}
     text = tool("export", "--db", db, "--kind", "live", "--folded")

@@ -1,9 +1,6 @@
 /* Works for half a second in hidden_hot(), which only the full symbol table names: in this file, or with RELATIVE in a
  * library that was opened by a path relative to the folder, which the program then leaves. See targets.py. */
-#include <dlfcn.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 void named_work(void);
 

@@ -3,35 +3,24 @@
 the cost that the governor knows.
 
 usage: own.py EDGEPROF PROGRAM WORK"""
+import functools
 import os
 import re
-import subprocess
 import sys
+
+from kit import absent, fail, folded, output
 
 SECONDS = "6"
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+tool = functools.partial(output, edgeprof, ok=(0, 3))
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "own.db")
 
 
-def fail(text):
-    sys.exit(f"own.py: {text}")
-
-
-def tool(*arguments):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True)
-    if done.returncode not in (0, 3):
-        fail(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-for ending in ("", "-wal", "-shm"):
-    if os.path.exists(db + ending):
-        os.remove(db + ending)
+absent(db)
 out = tool("run", "--level", "high", "--interval", "1000", "--db", db, "--", program, SECONDS)
 added = float(re.search(r"^added (\S+)$", out, re.M).group(1))
-stacks = [(path.split(";"), int(value)) for path, value in
-          (line.rsplit(" ", 1) for line in tool("export", "--db", db, "--kind", "cpu", "--folded").splitlines())]
+stacks = folded(tool("export", "--db", db, "--kind", "cpu", "--folded"))
 total = sum(value for _, value in stacks)
 own = sum(value for frames, value in stacks if frames[-1] == "[edgeprof]")
 share = 100 * own / total

@@ -2,12 +2,9 @@
  * An allocator as a shared library, as jemalloc and tcmalloc are: its operator new and its mallocx() do not call its
  * malloc(). It never reuses memory.
  */
+#include "../../program.h"
+
 #include <stdalign.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #define POOL ((size_t)1 << 30)
 

@@ -1,11 +1,15 @@
 # Programs built without edgeprof, under the preload library and `edgeprof run`. One build, four targets.
 
 PRELOAD_DIR   := $(BUILD)/tests/linux/preload
-PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads unhooked inside)
+PRELOAD_PLAIN := $(addprefix $(PRELOAD_DIR)/,waits choice memory calls steps main_exits workers coexist threads unhooked inside asleep sudden)
 PRELOAD_BASE   = $(CC) -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS)
 $(PRELOAD_PLAIN): $(PRELOAD_DIR)/%: tests/linux/preload/%.c
 	@mkdir -p $(@D)
 	$(PRELOAD_BASE) $(filter %.c,$^) -o $@ -lpthread -ldl
+
+$(PRELOAD_DIR)/inside_cpp: tests/linux/preload/inside_cpp.cpp
+	@mkdir -p $(@D)
+	$(BOARD_CROSS)g++ -D_GNU_SOURCE -std=c++20 -O2 -g -fnon-call-exceptions -Wall -Wextra -Werror $(BOARD_CFLAGS) $< -o $@ -lpthread
 
 # The library linked in, also in a static program, and with musl, whose calloc() and realloc() call its malloc().
 PRELOAD_MEMORY := $(PRELOAD_DIR)/memory
@@ -42,19 +46,22 @@ $(MEMORY_EXACT): tests/linux/preload/exact.c
 test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
 	@tests/linux/preload/steps.py "$(abspath $(PRELOAD_LIB))" $<
 	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
-test-preload: $(PRELOAD_PLAIN) $(PRELOAD_LIB) $(BUILD)/edgeprof
+test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work
+	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 15
+	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
+	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
 	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
 	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
 	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets
 	@tests/linux/preload/ends.py $(BUILD)/edgeprof $(PRELOAD_DIR)/main_exits
 	@tests/linux/preload/threads.py $(BUILD)/edgeprof $(PRELOAD_DIR)/threads
+	@tests/linux/preload/sudden.py $(BUILD)/edgeprof $(PRELOAD_DIR)/sudden
 # Real programs, against a library that counts exactly, with $(1) seeds.
 memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
 MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
 test-preload-memory: $(MEMORY_ALL) $(PRELOAD_DIR)/forms $(PRELOAD_DIR)/unhooked $(PRELOAD_DIR)/unhooked_plugin.so
-	@tests/linux/preload/forms.py $(BUILD)/edgeprof $(PRELOAD_DIR)/memory_work 14 $(PRELOAD_DIR)/forms
+	@tests/linux/preload/forms.py $(BUILD)/edgeprof $(PRELOAD_DIR)/memory_work 15 $(PRELOAD_DIR)/forms
 	@tests/linux/preload/forms.py $(BUILD)/edgeprof $(PRELOAD_DIR)/memory_work 2 $(PRELOAD_DIR)/unhooked $(abspath $(PRELOAD_DIR))/unhooked_plugin.so
 	@tests/linux/preload/memory.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_work 2 $(MEMORY_LINKED) $(MEMORY_MUSL)
 	@tests/linux/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_programs

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define THREADS 4
-#define ROUNDS  6000
+#define ROUNDS  30000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *volatile kept;

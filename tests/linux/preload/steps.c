@@ -4,21 +4,10 @@
  * Prints "NAME INSTRUCTIONS SYSCALLS" for each call: what its name adds, the least of the repetitions,
  * because a stepped call becomes a sample the more often the slower the machine is.
  */
-#include <dlfcn.h>
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../program.h"
+
 #include <sys/ptrace.h>
-#include <sys/socket.h>
 #include <sys/user.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define TIMES      25u
 #define STEPS_MOST 1000000u

@@ -9,14 +9,12 @@ import shutil
 import subprocess
 import sys
 
+from kit import fail
+
 edgeprof, work = (os.path.abspath(argument) for argument in sys.argv[1:3])
 folder = os.path.dirname(os.path.abspath(__file__))
 os.makedirs(work, exist_ok=True)
 SUM = "print(sum(i * i for i in range(4000000)))"
-
-
-def fail(text):
-    sys.exit(f"targets.py: {text}")
 
 
 def build(name, compiler, *flags, source="sanitized.c"):

@@ -1,49 +1,62 @@
 /*
- * A program whose CPU time is that of threads that pthread_create() did not start, for threads.py. The main thread
- * waits. Prints the process' CPU time in ns.
+ * A program whose CPU time is that of many threads, or of threads that pthread_create() did not start, for threads.py.
+ * The main thread waits. Prints the process' CPU time in ns.
  *
  *   threads c11     30 threads of thrd_create(), 0.1 s each
- *   threads timer   the thread of a timer (SIGEV_THREAD), names: of getaddrinfo_a(), queue: of mq_notify()
+ *   threads timer   the thread of a timer (SIGEV_THREAD), names: of getaddrinfo_a(), queue: of mq_notify(), list: of
+ *                   lio_listio()
  *   threads clone   a thread of clone(); raw: the same by the system call itself, which nothing announces
+ *   threads 1000    so many threads of pthread_create() at once, 20 ms each
  */
-#include <fcntl.h>
+#include "../../program.h"
+
+#include <aio.h>
 #include <mqueue.h>
 #include <netdb.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <pthread.h>
 #include <threads.h>
-#include <time.h>
-#include <unistd.h>
 
 #define LONG_NS  2000000000u
 #define SHORT_NS 100000000u
+#define CROWD_NS 20000000u
 #define STACK    ((size_t)1 << 20)
 #define THREAD   (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
 
 static atomic_int done;
 
-static uint64_t now(clockid_t clock)
-{
-    struct timespec t;
-
-    (void)clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 __attribute__((noipa)) static void thread_hot(uint64_t ns)
 {
     static volatile unsigned turns;
-    const uint64_t end = now(CLOCK_THREAD_CPUTIME_ID) + ns;
+    const uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
 
-    while (now(CLOCK_THREAD_CPUTIME_ID) < end)
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end)
         for (unsigned i = 0; i < 20000; i++)
             turns += i;
+}
+
+static void *in_crowd(void *barrier)
+{
+    (void)pthread_barrier_wait(barrier);
+    thread_hot(CROWD_NS);
+    return NULL;
+}
+
+static int make_crowd(unsigned threads)
+{
+    static pthread_t crowd[4096];
+    static pthread_barrier_t barrier;
+    pthread_attr_t small;
+
+    if (threads > 4096 || pthread_attr_init(&small) || pthread_attr_setstacksize(&small, STACK / 8) ||
+        pthread_barrier_init(&barrier, NULL, threads))
+        return 1;
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&crowd[i], &small, in_crowd, &barrier))
+            return 1;
+    for (unsigned i = 0; i < threads; i++)
+        (void)pthread_join(crowd[i], NULL);
+    atomic_store(&done, 1);
+    return 0;
 }
 
 static int in_c11(void *unused)
@@ -109,22 +122,30 @@ static int make(const char *how)
     const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
     static struct gaicb name = {.ar_name = "127.0.0.1"};
     static struct gaicb *list[] = {&name};
+    static char byte;
+    static struct aiocb read_one = {.aio_buf = &byte, .aio_nbytes = 1, .aio_lio_opcode = LIO_READ};
+    static struct aiocb *reads[] = {&read_one};
     char queue_name[32];
     timer_t timer;
 
     event.sigev_notify_function = in_notice;
+    read_one.aio_fildes = open("/dev/zero", O_RDONLY);
     if (strcmp(how, "c11") == 0)
         return make_c11();
     if (strcmp(how, "timer") == 0)
         return timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &soon, NULL) != 0;
     if (strcmp(how, "names") == 0)
         return getaddrinfo_a(GAI_NOWAIT, list, 1, &event) != 0;
+    if (strcmp(how, "list") == 0)
+        return lio_listio(LIO_NOWAIT, reads, 1, &event) != 0;
     if (strcmp(how, "queue") == 0) {
         (void)snprintf(queue_name, sizeof queue_name, "/threads-%d", (int)getpid());
         mqd_t queue = mq_open(queue_name, O_CREAT | O_RDWR, 0600, NULL);
         (void)mq_unlink(queue_name);
         return mq_notify(queue, &event) != 0 || mq_send(queue, "x", 1, 0) != 0;
     }
+    if (atoi(how) > 0)
+        return make_crowd((unsigned)atoi(how));
     return make_clone(strcmp(how, "raw") == 0);
 }
 
@@ -134,6 +155,6 @@ int main(int argc, char **argv)
         return 9;
     while (!atomic_load(&done))
         (void)usleep(20000);
-    printf("used %llu\n", (unsigned long long)now(CLOCK_PROCESS_CPUTIME_ID));
+    printf("used %llu\n", (unsigned long long)clock_ns(CLOCK_PROCESS_CPUTIME_ID));
     return 0;
 }

@@ -2,10 +2,7 @@
  * A plug-in that was opened with RTLD_DEEPBIND frees a program's blocks: its free() is the C library's, not a hook. The
  * same file is the program and, with -DPLUGIN, the plug-in. Prints "live SITE BYTES".
  */
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../program.h"
 
 #define BLOCK 8192u
 #define KEPT  2000u

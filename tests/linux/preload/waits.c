@@ -3,25 +3,9 @@
  * call; at its end it prints "truth CLASS NANOSECONDS". First it makes sure that the C library is what it was: errno,
  * interrupted calls, time left, locks that say no, cancellation. Usage: waits FOLDER
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../../program.h"
+
 #include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define MS     1000000
 #define ROUNDS 250
@@ -39,19 +23,11 @@ static void must(bool ok, const char *what)
     _exit(1);
 }
 
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 #define TIMED(class, call)                                                                                             \
     do {                                                                                                               \
-        uint64_t start_ = now();                                                                                       \
+        uint64_t start_ = now_ns();                                                                                    \
         call;                                                                                                          \
-        (void)atomic_fetch_add(&truth[class], now() - start_);                                                         \
+        (void)atomic_fetch_add(&truth[class], now_ns() - start_);                                                      \
     } while (0)
 
 static struct timespec in(clockid_t clock, long ns)

@@ -3,34 +3,24 @@
 stacks with its functions' names, nothing at a level that does not measure waits.
 
 usage: waits.py EDGEPROF PROGRAM WORK"""
+import functools
 import os
 import re
-import subprocess
 import sys
+
+from kit import absent, fail, folded, output
 
 MOST = 5  # %
 TRIES = 1  # what is off are strata of 10 ms of each thread: a loaded machine changes little
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
+tool = functools.partial(output, edgeprof, EDGEPROF_ALL_EVENTS="1")
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "waits.db")
 
 
-def fail(text):
-    sys.exit(f"waits.py: {text}")
-
-
-def tool(*arguments, ok=(0,)):
-    done = subprocess.run([edgeprof, *arguments], capture_output=True, text=True, env={**os.environ, "EDGEPROF_ALL_EVENTS": "1"})
-    if done.returncode not in ok:
-        fail(f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def measure(level):
     """The program's stopwatches, {class: ns}."""
-    for ending in ("", "-wal", "-shm"):
-        if os.path.exists(db + ending):
-            os.remove(db + ending)
+    absent(db)
     out = tool("run", "--level", level, "--interval", "500", "--db", db, "--", program, work, ok=(0, 3))
     found = {name: int(ns) for name, ns in re.findall(r"^truth (\w+) (\d+)$", out, re.M)}
     if len(found) != 5:
@@ -40,7 +30,7 @@ def measure(level):
 
 def stacks(kind, *options):
     text = tool("export", "--db", db, "--kind", kind, "--folded", *options, ok=(0, 3))
-    return [(path.split(";"), int(value)) for path, value in (line.rsplit(" ", 1) for line in text.splitlines())]
+    return folded(text)
 
 
 def worst_of(truth):

@@ -7,31 +7,12 @@
  *   workers short, short_exec, short_kill   300 children of 1 ms, which exit, exec and exit, or are killed; prints
  *                  "used NS", the kernel's sum of all; short_busy: 30 of 50 ms
  */
-#include <dirent.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 #define WORKERS 4
 #define MS      1000000ull
 
 static const char *form;
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Loops of their own, so that samples show which function runs. */
 #define BURN(name)                                                                                                     \

@@ -173,6 +173,7 @@ def truth():
                f"{path}: as the strictest of pprof's readers wants it", wrong or f"{len(body)} bytes")
         check_times(path, body)
     check_deltas(run)
+    check_kinds_of_files(run)
     first = top(run.url("/debug/pprof/block?seconds=2"))
     expect(1.0 < first[1].get("sleeper", 0) < 3.5, "block of 2 s: one sleeper", first)
     delay, functions = top(run.url("/debug/pprof/mutex"))
@@ -183,6 +184,17 @@ def truth():
     expect(0.75 * late < delay <= 1.1 * late, "mutex since the start agrees with the stopwatch",
            f"{delay:.2f} s, {late:.2f} s when the program ended")
     check_pushed(said, pushed, own)
+
+
+def check_kinds_of_files(run):
+    """A saved profile says whether its delay is one of waits or of locks; the types do not."""
+    for path, kind, other in (("block", "wait", "lock"), ("mutex", "lock", "wait")):
+        name = os.path.join(work, path + ".pb.gz")
+        with open(name, "wb") as file:
+            file.write(run.get("/debug/pprof/" + path)[1])
+        stacks = {each: subprocess.run([tool, "cat", "--folded", "--kind", each, name], capture_output=True, text=True).stdout
+                  for each in (kind, other)}
+        expect(stacks[kind] and not stacks[other], f"{path} in a file is the kind {kind}", {k: len(v) for k, v in stacks.items()})
 
 
 def check_pushed(said, pushed, own):

@@ -5,11 +5,8 @@
  * usage: graceful ENDPOINT   (EDGEPROF_SPOOL says where its spool is; other variables of ep_config_from_env() count
  * too)
  */
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 
@@ -21,6 +18,11 @@ static void on_signal(int number)
         ended = 1;
     else
         drains = 1;
+}
+
+static void say(const char *line)
+{
+    fprintf(stderr, "%s\n", line);
 }
 
 static bool is_drained(void)
@@ -42,13 +44,16 @@ int main(int argc, char **argv)
                                .service = "graceful",
                                .level = EP_LEVEL_HIGH,
                                .kinds = EP_KIND_BIT(EP_KIND_CPU),
-                               .interval_ms = 200,
+                               .interval_ms = getenv("EDGEPROF_INTERVAL") ? 0 : 200,
                                .endpoint = argc > 1 ? argv[1] : NULL};
     const struct sigaction action = {.sa_handler = on_signal};
     struct ep_stats stats;
     double sum = 1;
 
-    if (ep_config_from_env(&config) < 0 || ep_spool_from_env(&spool) != 1 || ep_spool_start(&spool) != 0 ||
+    if (getenv("EDGEPROF_OUTLIVE"))
+        ep_notice_to(say);
+    if (ep_config_from_env(&config) < 0 || (ep_pprof_from_env(&config) > 0 && ep_pprof_start() != 0) ||
+        ep_spool_from_env(&spool) != 1 || ep_spool_start(&spool) != 0 || ep_outlive_start(&config, NULL) < 0 ||
         ep_start(&config) != 0) {
         fprintf(stderr, "graceful: %s\n", ep_start_error());
         return 1;
@@ -70,10 +75,11 @@ int main(int argc, char **argv)
         lost += stats.lost_ns[i];
     printf(
         "{\"stop\": %d, \"ms\": %lld, \"measured_ns\": %llu, \"lost_ns\": %llu, \"spooled\": %llu, \"replayed\": %llu, "
-        "\"left\": %llu, \"written\": %llu, \"failures\": %llu}\n",
+        "\"left\": %llu, \"written\": %llu, \"failures\": %llu, \"refused\": %llu}\n",
         stop, (long long)(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000,
         (unsigned long long)(stats.weight_ns + stats.thread_exit_ns), (unsigned long long)lost,
         (unsigned long long)stats.spooled, (unsigned long long)stats.replayed, (unsigned long long)stats.spool_messages,
-        (unsigned long long)stats.spool_written, (unsigned long long)stats.delivery_failures);
+        (unsigned long long)stats.spool_written, (unsigned long long)stats.delivery_failures,
+        (unsigned long long)stats.lost_count[EP_LOSS_DAMAGED]);
     return sum > 0 ? 0 : 1;
 }

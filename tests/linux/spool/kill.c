@@ -8,18 +8,8 @@
  * in shared memory how many messages it was told are safe. At the end, with a link that is up and nobody killed, each
  * message that was delivered or acknowledged to the spool must have arrived, once, and whole.
  */
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 #include "tests/unit/wire.h"
@@ -75,14 +65,6 @@ static int child_send(void *state, const struct ep_message *message, const struc
 }
 
 static const struct ep_transport transport = {.name = "parent", .send = child_send};
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void burn(uint64_t ns)
 {

@@ -7,15 +7,8 @@
  * late (the transport cannot open) while hooks run. The profiler's memory is filled with a pattern after each stop, so
  * a thread that still uses the profiler crashes or spoils the pattern. Ends with 0 when nothing of that happened.
  */
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/transport.h>

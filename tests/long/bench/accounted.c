@@ -5,12 +5,8 @@
  *
  * with what the library chooses by itself, and with each clock.
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 

@@ -29,7 +29,7 @@ $(BENCH_C:%=bench-%): bench-%: $(BENCH_BUILD)/%
 	@$<
 
 ifneq ($(NA_DOTNET),)
-BENCH_SERVICE := $(BENCH_BUILD)/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+BENCH_SERVICE := $(BENCH_BUILD)/SensorGateway/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/SensorGateway
 $(BENCH_SERVICE): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) \
                   $(BENCH_BUILD)/measure_capture.o tests/long/bench/measure.targets
 	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/ port/nativeaot/samples/SensorGateway \
@@ -48,13 +48,13 @@ BENCHES += bench-wire
 # What this service's profiles cost and lack, with everything on: without a budget, with one of 0.3 %, and in 64 KiB. The test is shorter and
 # looks at the level that samples most.
 truncated_of = tests/long/bench/truncated.py --edgeprof $(BUILD)/edgeprof --work $(BENCH_BUILD)/truncated --program
-BENCH_SMALL := $(BENCH_BUILD)/small/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+BENCH_SMALL := $(BENCH_BUILD)/small/SensorGateway/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/SensorGateway
 $(BENCH_SMALL): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB) tests/long/bench/small.targets tests/long/bench/Small.cs
 	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/small/ port/nativeaot/samples/SensorGateway \
 	    -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfAutoStart=false \
 	    -p:CustomAfterMicrosoftCommonTargets="$(abspath tests/long/bench/small.targets)" >&2
 	@touch $@
-BENCH_EVERYTHING := $(BENCH_BUILD)/everything/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+BENCH_EVERYTHING := $(BENCH_BUILD)/everything/SensorGateway/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/SensorGateway
 $(BENCH_EVERYTHING): $(shell find port/nativeaot/samples/SensorGateway -type f) $(NA_SOURCE) $(NA_LIB)
 	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(BENCH_BUILD))"/everything/ port/nativeaot/samples/SensorGateway \
 	    -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfCrash=true -p:EdgeProfNativeMemory=true -p:EdgeProfOtelContext=true >&2
@@ -80,7 +80,7 @@ bench-memory: $(NA_SAMPLE) $(NA_PLAIN)
 BENCHES += bench-memory
 
 # The total cost of the product for this service.
-BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/net9.0/$(NA_RID)/publish/SensorGateway
+BENCH_OVERHEAD := $(BENCH_BUILD)/overhead/SensorGateway/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/SensorGateway
 $(BENCH_BUILD)/measure_overhead.o: tests/long/bench/measure_overhead.c core/edgeprof/port.h core/edgeprof/edgeprof.h core/edgeprof/hooks.h
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -fPIC $(WARNINGS) -c $< -o $@

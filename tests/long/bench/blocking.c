@@ -3,18 +3,10 @@
  * interrupted.py, which counts those that return EINTR. With an argument, an endpoint, the program is profiled at the
  * level that EDGEPROF_LEVEL says.
  */
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "../../program.h"
+
 #include <sys/epoll.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 

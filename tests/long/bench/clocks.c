@@ -7,16 +7,8 @@
  *            pieces without a clock, as many of the longest as there were ticks.
  *   switch   a switch between two threads of one processor, beyond that without a clock
  */
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 

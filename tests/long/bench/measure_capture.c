@@ -10,41 +10,31 @@
  *
  * The collect thread's cost of an event is all its CPU time divided by the number of records.
  */
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
+#include "../../program.h"
 #include "core/collect/collect.h"
 #include "core/encode/encode.h"
 
-void __real_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
-void __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
+int __real_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
+int __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns);
 
 #define KEPT 65536u
 
 static _Atomic uint64_t spent_ns, calls, records, drain_ns, encode_ns, encodings;
 static uint32_t kept[KEPT]; /* the first samples' times in ns */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
+int __wrap_ep_capture(struct ep *ep, const struct ep_registers *registers, uint32_t tid, uint64_t ns)
 {
     uint64_t empty = clock_ns(CLOCK_MONOTONIC), start = clock_ns(CLOCK_MONOTONIC);
 
-    __real_ep_capture(ep, registers, tid, ns);
+    const int result = __real_ep_capture(ep, registers, tid, ns);
     uint64_t took = clock_ns(CLOCK_MONOTONIC) - start, clock = start - empty;
     took = took > clock ? took - clock : 0;
     (void)atomic_fetch_add(&spent_ns, took);
     uint64_t at = atomic_fetch_add(&calls, 1);
     if (at < KEPT)
         kept[at] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+    return result;
 }
 
 static int by_value(const void *a, const void *b)

@@ -17,14 +17,8 @@
  * SIGUSR2 takes a snapshot of all figures and of the process' CPU time. At exit the difference of the last two goes to
  * the file that EDGEPROF_MEASURE names, as lines of a name and a number, for overhead.py.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
+
 #include <x86intrin.h>
 
 #include <edgeprof/edgeprof.h>
@@ -80,14 +74,6 @@ static struct probes {
 static void add(unsigned which, uint64_t amount)
 {
     (void)atomic_fetch_add_explicit(&figure[which], amount, memory_order_relaxed);
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    (void)clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- the handler ---- */

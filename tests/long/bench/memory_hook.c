@@ -4,13 +4,7 @@
  * turns. Prints "malloc NANOSECONDS" and "free NANOSECONDS", the medians of the rounds' differences. The blocks come
  * from the thread's cache of the C library, and half of a mebibyte of other blocks is in use. Usage: memory_hook ROUNDS
  */
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "../../program.h"
 
 #define CALLS       6u /* fewer than the C library's cache of a size */
 #define SIZES       32u
@@ -27,25 +21,17 @@ enum { MALLOC, FREE, MEASURED };
 
 static void *block[SIZES * CALLS];
 
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Adds the time of each to *malloc_ns and *free_ns. */
 static void call_all(const struct allocator *allocator, double ns[MEASURED])
 {
-    uint64_t start = now();
+    uint64_t start = now_ns();
 
     for (unsigned i = 0; i < SIZES * CALLS; i++)
         block[i] = allocator->malloc(16 + i % SIZES * 24);
-    uint64_t between = now();
+    uint64_t between = now_ns();
     for (unsigned i = 0; i < SIZES * CALLS; i++)
         allocator->free(block[i]);
-    uint64_t end = now();
+    uint64_t end = now_ns();
     ns[MALLOC] = (double)(between - start) / (SIZES * CALLS);
     ns[FREE] = (double)(end - between) / (SIZES * CALLS);
 }

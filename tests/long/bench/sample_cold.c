@@ -4,14 +4,8 @@
  * it. Before a cold sample the program's code, data and stack are flushed from all caches and the processor forgets
  * where its pages are. What the kernel has just written when it calls a handler is read again then. Medians count.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <ucontext.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 #include "port/linux/own_signal.h"
@@ -28,14 +22,6 @@ static double took[SAMPLES];
 static volatile unsigned sink;
 static double *result;
 static bool cold;
-
-static double now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static void read_all(const volatile uint8_t *at, size_t size)
 {
@@ -73,9 +59,9 @@ static void on_signal(int signal, siginfo_t *info, void *ucontext)
         flush_all();
     read_all((const uint8_t *)&tick, sizeof tick);
     read_all(ucontext, sizeof(ucontext_t));
-    double empty = now_ns(), start = now_ns();
+    double empty = (double)clock_ns(CLOCK_MONOTONIC), start = (double)clock_ns(CLOCK_MONOTONIC);
     ep_linux_on_signal(signal, &tick, ucontext);
-    *result = now_ns() - start - (start - empty);
+    *result = (double)clock_ns(CLOCK_MONOTONIC) - start - (start - empty);
 }
 
 static int by_value(const void *a, const void *b)

@@ -5,13 +5,8 @@
  * The signals are queued by the program itself (rt_tgsigqueueinfo) with the value that the main thread's timer has, so
  * that the handler takes them for ticks; the program fails if they were not all taken as samples.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 #include "port/linux/own_signal.h"
@@ -19,7 +14,7 @@
 #define DEPTH   32
 #define ROUNDS  31
 #define SIGNALS 1600
-#define BATCH   32 /* what the ring holds for sure */
+#define BATCH   16 /* what the ring holds for sure */
 
 static uint8_t memory[EP_MEMORY_DEFAULT];
 static volatile sig_atomic_t empty_runs;
@@ -29,13 +24,6 @@ static void empty_handler(int signal)
 {
     (void)signal;
     empty_runs++;
-}
-
-static double now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
 static void queue(int signal)
@@ -56,10 +44,10 @@ static double measure(int signal)
 {
     double spent = 0;
     for (int i = 0; i < SIGNALS; i += BATCH) {
-        double start = now_ns();
+        double start = (double)clock_ns(CLOCK_THREAD_CPUTIME_ID);
         for (int j = 0; j < BATCH; j++)
             queue(signal);
-        spent += now_ns() - start;
+        spent += (double)clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
         (void)ep_collect();
     }
     return spent / SIGNALS;

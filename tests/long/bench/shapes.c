@@ -7,13 +7,8 @@
  * deep: recursion through two functions, up to 120 frames. distinct: 8,192 stacks, one a request. threads: each request
  * has a thread of its own, which lives for some milliseconds.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "../../program.h"
 
 #include <edgeprof/edgeprof.h>
 
@@ -135,9 +130,9 @@ int main(int argc, char **argv)
     struct ep_stats s;
     if (ep_stats_get(&s) != 0 || ep_stop(5000) != 0)
         return 1;
-    printf("%llu samples, %llu messages, %llu early; lost: tree %llu, entries %llu, contexts %llu, ring %llu\n",
+    printf("%llu samples, %llu messages, %llu early; lost: tree %llu, entries %llu, labels %llu, ring %llu\n",
            (unsigned long long)s.samples, (unsigned long long)s.messages, (unsigned long long)s.intervals_early,
            (unsigned long long)s.lost_count[EP_LOSS_TREE_FULL], (unsigned long long)s.lost_count[EP_LOSS_ENTRIES_FULL],
-           (unsigned long long)s.lost_count[EP_LOSS_CONTEXTS], (unsigned long long)s.lost_count[EP_LOSS_RING_FULL]);
-    return s.lost_count[EP_LOSS_CONTEXTS] * 1000 > s.samples;
+           (unsigned long long)s.lost_count[EP_LOSS_LABELS], (unsigned long long)s.lost_count[EP_LOSS_RING_FULL]);
+    return s.lost_count[EP_LOSS_LABELS] * 1000 > s.samples;
 }

@@ -16,21 +16,13 @@
  *   store_day relay DB            reads profiles and makes requests of them, as a relay to Pyroscope does, without
  *                                 names: prints profiles for each second of CPU time
  */
+#include "../../program.h"
 #include "tests/long/bench/draws.h"
 #include "tools/serve/relay/relay_backend.h"
 #include "tools/store/store_internal.h"
 #include "tests/unit/tools/support/keep.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { SERVICES = 5, VERSIONS = 3, NODES = 5000, STEPS = 4 };
 
@@ -136,7 +128,7 @@ static uint32_t make_stacks(const struct program *program, int64_t length_ns, st
     for (int64_t at = 0; at < length_ns; at += 10 * SECOND) {
         samples += 250 + dice() % 500;
     }
-    stacks->columns = (uint8_t)(ET_COLUMN_VALUE | (program->labels[0] ? ET_COLUMN_CONTEXT : 0));
+    stacks->columns = (uint8_t)(ET_COLUMN_VALUE | (program->labels[0] ? ET_COLUMN_LABEL_SET : 0));
     memset(seen, 0, sizeof seen);
     for (uint32_t i = 0; i < samples; i++) {
         seen[draws[dice() % DRAWS]]++;
@@ -144,7 +136,7 @@ static uint32_t make_stacks(const struct program *program, int64_t length_ns, st
     for (int i = 0; i < STACKS; i++) {
         if (seen[i]) {
             struct et_stack stack = {.node = program->stacks[i], .value = seen[i]};
-            stack.context.labels = program->labels[i % STEPS];
+            stack.label_set.labels = program->labels[i % STEPS];
             et_stacks_add(stacks, &stack);
         }
     }

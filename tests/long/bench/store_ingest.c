@@ -2,13 +2,9 @@
  * What it takes to keep what devices send, without HTTP: 100 devices with dictionaries of 5,000 nodes, each message a
  * profile of 150 to 400 stacks, by 16 threads into group commits that are synced. Usage: store_ingest DB
  */
+#include "../../program.h"
 #include "tools/store/group_commit.h"
 #include "tools/serve/ingest/ingest.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
 enum { DEVICES = 100, MESSAGES = 60, THREADS = 16, NODES = 5000 };
 static const uint64_t SECOND = 1000000000, NOW = 1700000000000000000;

@@ -5,19 +5,13 @@
  *   store_pprof take DB [COUNT]     decodes and stores them in this process, in groups as a server does
  *   store_pprof send PORT [COUNT]   sends them to a server by /ingest on 16 connections; -z: compressed
  */
+#include "../../program.h"
 #include "tests/long/bench/draws.h"
 #include "tools/formats/pprof_read.h"
 #include "tools/serve/ingest/ingest.h"
 #include "tools/lib/gzip.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { SERVICES = 5, DEVICES = 100, NODES = 5000, FUNCTIONS = 1500, GROUP = 50, SENDERS = 16 };
 static const int64_t SECOND = 1000000000, PERIOD = 52631579, NOW = 1700000000000000000;

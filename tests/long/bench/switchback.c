@@ -11,17 +11,9 @@
  * accounts to itself in the same time. A change of the level begins an interval; SETTLE_MS after it are not measured,
  * so the encoding of intervals is not in the figure.
  */
-#include <errno.h>
+#include "../../program.h"
+
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <edgeprof/edgeprof.h>
 

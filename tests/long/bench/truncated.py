@@ -211,7 +211,7 @@ def main():
             print(f"figure truncated_{kind}_pct_{level}{a.suffix} {share:.2f} %")
             if share > a.most:
                 bad.append(f"{level}: {share:.2f} % of {kind}")
-        lost = said.get("losses", {}).get("contexts full", {}).get("count", 0)
+        lost = said.get("losses", {}).get("labels full", {}).get("count", 0)
         events = sum(said.get(quality, 0) for quality in ("exact", "gap", "cut"))
         contexts = 100 * lost / max(1, events)
         print(f"figure contexts_lost_pct_{level}{a.suffix} {contexts:.2f} %")

@@ -3,18 +3,7 @@
  * library interposes, against the C library's own function, in short rounds that take turns. Prints "NAME NANOSECONDS"
  * for each call, the median of the rounds' differences. Usage: wait_hook ROUNDS
  */
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 #define CALLS       64u
 #define ROUNDS_MOST 20000u
@@ -33,14 +22,6 @@ union function {
 
 static int quiet[2], closed[2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* A socket without data, in non-blocking mode. */
 static void read_socket(union function function)
@@ -90,11 +71,11 @@ static double median_difference(void (*call)(union function), union function hoo
 
     for (unsigned i = 0; i < rounds; i++) {
         bool hooked_first = i % 2;
-        uint64_t start = now();
+        uint64_t start = now_ns();
         call(hooked_first ? hooked : bare);
-        uint64_t between = now();
+        uint64_t between = now_ns();
         call(hooked_first ? bare : hooked);
-        double first = (double)(between - start), second = (double)(now() - between);
+        double first = (double)(between - start), second = (double)(now_ns() - between);
         difference[i] = (hooked_first ? first - second : second - first) / CALLS;
     }
     qsort(difference, rounds, sizeof *difference, compare);

@@ -368,10 +368,10 @@ WAITS(flock, EP_WAIT_DISK, HOLD_FILE, nap(), flock(own_file, LOCK_EX) == 0 && fl
 WAITS(waitpid, EP_WAIT_OTHER, NOTHING, pid_t child = child_for_a_tick(), waitpid(child, NULL, 0) == child)
 WAITS(wait4, EP_WAIT_OTHER, NOTHING, pid_t child = child_for_a_tick(); struct rusage usage, wait4(child, NULL, 0, &usage) == child)
 WAITS(join, EP_WAIT_OTHER, NOTHING, pthread_t thread = thread_for_a_tick(), pthread_join(thread, NULL) == 0)
+WAITS(sigtimedwait, EP_WAIT_OTHER, NOTHING, , TIMED_OUT(sigtimedwait(&mask, NULL, &tick)))
 /* These are no kind of wait unless a program asks for idle waits: they only have to work. */
 WAITS(epoll_wait, EP_WAIT_IDLE, NOTHING, , epoll_wait(queue, &ready, 1, TICK_NS / MS) == 0)
 WAITS(epoll_pwait, EP_WAIT_IDLE, NOTHING, , epoll_pwait(queue, &ready, 1, TICK_NS / MS, &mask) == 0)
-WAITS(sigtimedwait, EP_WAIT_IDLE, NOTHING, , TIMED_OUT(sigtimedwait(&mask, NULL, &tick)))
 /* clang-format on */
 
 /* ---- the profiler ---- */
@@ -441,7 +441,7 @@ static const struct {
     WAIT(flock, "disk"),          WAIT(waitpid, "wait"),
     WAIT(wait4, "wait"),          WAIT(join, "wait"),
     WAIT(epoll_wait, ""),         WAIT(epoll_pwait, ""),
-    WAIT(sigtimedwait, ""),
+    WAIT(sigtimedwait, "wait"),
 };
 #define COUNT (sizeof waits / sizeof waits[0])
 

@@ -102,7 +102,7 @@ class Run:
             out = re.sub(r"^row cpu: .*", "", out, flags=re.M | re.S)
             self.remarks = sorted({line for line in err.splitlines() if line.startswith("edgeprof: ") and "symbols:" not in line})
             err = "".join(line + "\n" for line in err.splitlines() if not line.startswith("edgeprof: "))
-            if status == 3 and any("sent no profile" in line for line in self.remarks):
+            if status == 3 and any(re.search("sent no (cpu )?profile", line) for line in self.remarks):
                 status = 0
         elif status < 0:
             status = 128 - status

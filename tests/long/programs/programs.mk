@@ -26,6 +26,13 @@ test-programs-memory: $(addprefix $(PROGRAMS)/memory/,edgeprof libedgeprof-prelo
 	@tools/build/setup.sh apt build tools test programs
 	@tests/long/programs/programs.py $(PROGRAMS)/memory $(ROWS)
 
+$(PROGRAMS)/asleep: $(PRELOAD_DIR)/asleep
+	@mkdir -p $(@D)
+	@cp $< $@
+test-waits-explained: $(addprefix $(PROGRAMS)/,edgeprof libedgeprof-preload.so asleep)
+	@tools/build/setup.sh apt build tools test programs
+	@tests/long/programs/explained.py $(PROGRAMS) $(PROGRAMS)/explained
+
 test-programs: ROWS ?= $(PROGRAMS_FEW)
 test-programs test-programs-all: $(addprefix $(PROGRAMS)/,edgeprof libedgeprof-preload.so stopwatch work linked)  ## real programs under the profiler; ROWS="redis gcc"
 	@tools/build/setup.sh apt build tools test programs

@@ -21,9 +21,10 @@ import time
 import kit
 import rows_programs
 import rows_python
+import rows_runtimes
 import rows_servers
 
-DEFAULT = {**rows_python.ROWS, **rows_servers.ROWS, **rows_programs.ROWS}
+DEFAULT = {**rows_python.ROWS, **rows_servers.ROWS, **rows_programs.ROWS, **rows_runtimes.ROWS}
 ROWS = {**DEFAULT, **rows_python.MORE}
 ROUNDS = 2  # more, of tests that differ
 LEAST = 90  # % of the CPU time that a profile accounts for, where the row says nothing else
@@ -112,11 +113,14 @@ def shown(key, value):
 
 
 def profile_differences(row, with_):
-    told, used = (with_["figures"].get(name, 0) for name in ("told", "used"))
-    least = getattr(row, "least", LEAST)
+    told, used, whole = (with_["figures"].get(name, 0) for name in ("told", "used", "whole"))
+    least, least_whole = getattr(row, "least", LEAST), getattr(row, "whole", 0)
     if told == 0 and least:
         return ["edgeprof has no profile: " + " / ".join(with_.get("remarks", []))]
-    return [f"edgeprof accounts for {percent(told, used)} of the CPU time, less than {least} %"] if 100 * told < least * used else []
+    found = [f"edgeprof accounts for {percent(told, used)} of the CPU time, less than {least} %"] if 100 * told < least * used else []
+    if 100 * whole < least_whole * told:
+        found.append(f"{percent(whole, told)} of the CPU time has whole stacks, less than {least_whole} %")
+    return found
 
 
 def by_chance(again, without, with_):

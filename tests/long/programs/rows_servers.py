@@ -25,27 +25,38 @@ def invariants(psql):
     return psql(sums)
 
 
-def postgres(run, arguments):
+def postgres_starts(run, settings):
+    """The server, and a function that asks it."""
     tools, data, sockets = postgres_tools(), run.work / "data", run.work
     be = user("postgres")
     if be:
         shutil.chown(run.work, "postgres", "postgres")
     run.outside([*be, f"{tools}/initdb", "-D", data, "-A", "trust", "-U", "bench", "--no-sync"], cwd=run.work)
     settings = {"listen_addresses": "", "unix_socket_directories": sockets, "fsync": "off", "max_connections": 30, "log_min_messages": "warning",
-                "jit": "off"}
+                **settings}
     server = run.start([f"{tools}/postgres", "-D", data, *(f"--{name}={value}" for name, value in settings.items())], before=be)
     at = ["-h", sockets, "-U", "bench"]
     wait_until("postgres", server, lambda: run.outside([f"{tools}/pg_isready", *at, "-d", "postgres"], check=False).returncode == 0)
-    psql = lambda text: run.outside([f"{tools}/psql", *at, "-Atc", text, "postgres"]).stdout.strip()
-    run.outside([f"{tools}/pgbench", *at, "-i", "-q", "-s", "2", "postgres"])
-    load = run.outside([f"{tools}/pgbench", *at, *arguments, "postgres"], check=False)
+    return server, lambda text: run.outside([f"{tools}/psql", *at, "-Atc", text, "postgres"]).stdout.strip()
+
+
+def postgres_stops(run, server):
+    """Exit status, and what is wrong in the log."""
+    server.send_signal(signal.SIGINT)  # fast shutdown
+    status, _, log = run.end(server)
+    return status, [line for line in re.findall(r"(?:ERROR|FATAL|PANIC|WARNING): .*|.*terminated by signal.*", log)
+                    if "administrator command" not in line and "starting up" not in line]  # what pg_isready and the stop cause
+
+
+def postgres(run, arguments):
+    server, psql = postgres_starts(run, {"jit": "off"})
+    pgbench = [f"{postgres_tools()}/pgbench", "-h", run.work, "-U", "bench"]
+    run.outside([*pgbench, "-i", "-q", "-s", "2", "postgres"])
+    load = run.outside([*pgbench, *arguments, "postgres"], check=False)
     figures = re.findall(r"^number of (?:transactions actually processed|failed transactions): .*", load.stdout, re.M)
     sums = invariants(psql)
     backends = psql("select count(*) from generate_series(1, 300000) a")
-    server.send_signal(signal.SIGINT)  # fast shutdown
-    status, _, log = run.end(server)
-    wrong = [line for line in re.findall(r"(?:ERROR|FATAL|PANIC|WARNING): .*|.*terminated by signal.*", log)
-             if "administrator command" not in line and "starting up" not in line]  # what pg_isready and the stop cause
+    status, wrong = postgres_stops(run, server)
     return {"exit status": status, "pgbench": load.returncode, "transactions": figures, "complaints": load.stderr.count("error"), "sums": sums,
             "count": backends, "log": wrong, "summary": f"{status}: {' '.join(re.findall(r'[0-9]+/[0-9]+', str(figures))) or 'failed'}, sums {sums}"}
 

@@ -3,15 +3,7 @@
  * process id, and when it has ended its CPU time in ns, that of its children that were waited for included. Ends as the
  * command does. What is sent to it goes on to the command.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../../program.h"
 
 static volatile pid_t command;
 

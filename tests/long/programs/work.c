@@ -1,11 +1,5 @@
 /* Something of everything, with the same output each time: recursion, sorting, threads, memory, a child. */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../../program.h"
 
 #define THREADS 3
 #define ITEMS   50000

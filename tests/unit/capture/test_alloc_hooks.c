@@ -148,9 +148,8 @@ static void check_change(uint64_t before, uint64_t after)
     assert_true(fabs(estimate_mean(&ratio) - 1) < 3 * estimate_error(&ratio) + 0.001);
 }
 
-static void test_distance_changes_once(void **state)
+TEST(test_distance_changes_once)
 {
-    (void)state;
     check_change(MIB, MIB);
     check_change(MIB, MIB / 2);
     check_change(12 * MIB, MIB / 2);
@@ -159,12 +158,11 @@ static void test_distance_changes_once(void **state)
 
 /* Each site's bytes are right in the mean. The rule for the middle of an object is an approximation: 1 % of the bytes
  * of all sites that share contexts. */
-static void test_sites(void **state)
+TEST(test_sites)
 {
     struct estimate error[SITES] = {{0}};
     double all = 0;
 
-    (void)state;
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         uint64_t dice = seed, truth[SITES] = {0};
         begin(seed, MIB / 2);
@@ -189,11 +187,10 @@ static void test_sites(void **state)
 }
 
 /* An array for which the program gets an OutOfMemoryException is no allocation, and later ones are seen as before. */
-static void test_array_without_memory(void **state)
+TEST(test_array_without_memory)
 {
     void *array = NULL;
 
-    (void)state;
     begin(1, MIB / 2);
     for (unsigned round = 0; round < 2; round++) {
         uint64_t start = allocated, told_before = all_told();
@@ -210,13 +207,4 @@ static void test_array_without_memory(void **state)
     assert_int_equal(told[3], types[3].base_size);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_array_without_memory),
-        cmocka_unit_test(test_distance_changes_once),
-        cmocka_unit_test(test_sites),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

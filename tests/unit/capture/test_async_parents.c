@@ -17,6 +17,7 @@ static void fake_end(struct ep_hook_walk *walk);
 #include "port/nativeaot/runtime.h"
 static bool fake_is_managed(uintptr_t pc);
 #define ep_dotnet_is_managed fake_is_managed
+#include "port/nativeaot/async_measure.c"
 #include "port/nativeaot/async_parents.c"
 
 /* No object is in the collector's heap: all are in this program's data. */
@@ -30,7 +31,7 @@ struct fake_type {
     uint32_t hash;
     uintptr_t table[4];
 };
-_Static_assert(offsetof(struct fake_type, table) == offsetof(struct type, table), "as in async_parents.c");
+_Static_assert(offsetof(struct fake_type, table) == offsetof(struct ep_async_type, table), "as in async_objects.h");
 
 /* All objects have this size. An array's length is its first field. */
 struct object {
@@ -121,7 +122,7 @@ static void fake_end(struct ep_hook_walk *walk)
 static void set_type(struct fake_type *type, const struct fake_type *base, const struct fake_type *one,
                      const struct fake_type *two)
 {
-    *type = (struct fake_type){.base_size = sizeof(struct object) + WORD, .base = base, .slots = 2};
+    *type = (struct fake_type){.base_size = sizeof(struct object) + EP_ASYNC_WORD, .base = base, .slots = 2};
     type->table[0] = 0x100;
     type->table[1] = 0x200;
     type->table[2] = (uintptr_t)one;
@@ -174,7 +175,7 @@ static void make_types(void)
     set_type(&action, &plain, NULL, NULL);
     set_type(&list, &plain, NULL, NULL);
     set_type(&array, &plain, NULL, NULL);
-    array.flags = EP_TYPE_HAS_ELEMENTS | WORD;
+    array.flags = EP_TYPE_HAS_ELEMENTS | EP_ASYNC_WORD;
     set_type(&await, &plain, NULL, NULL);
     set_type(&posts, &await, NULL, NULL);
     set_type(&then, &plain, NULL, NULL);
@@ -240,21 +241,19 @@ static void ready(void)
     assert_string_equal(ep_dotnet_async_reason(), "");
 }
 
-static void known_layouts_are_measured(void **state)
+TEST(known_layouts_are_measured)
 {
-    (void)state;
     ready();
-    assert_ptr_equal(known.task, &task);
-    assert_ptr_equal(known.box, &boxes);
-    assert_int_equal(known.continuation, offsetof(struct object, field[CONTINUATION]));
-    assert_int_equal(known.slot, 1);
+    assert_ptr_equal(ep_async.task, &task);
+    assert_ptr_equal(ep_async.box, &boxes);
+    assert_int_equal(ep_async.continuation, offsetof(struct object, field[CONTINUATION]));
+    assert_int_equal(ep_async.slot, 1);
     ep_dotnet_async_enable(1);
     assert_true(atomic_load(&on));
 }
 
-static void other_layouts_are_refused(void **state)
+TEST(other_layouts_are_refused)
 {
-    (void)state;
     for (unsigned which = 0; which < 9; which++) {
         make();
         object[EP_ASYNC_TASK]->field[CONTINUATION] *= which != 0;
@@ -273,9 +272,8 @@ static void other_layouts_are_refused(void **state)
     }
 }
 
-static void a_wrong_try_is_refused(void **state)
+TEST(a_wrong_try_is_refused)
 {
-    (void)state;
     for (unsigned which = 0; which < 3; which++) {
         make();
         assert_int_equal(measure(), 0);
@@ -302,9 +300,8 @@ static struct ep_hook_parents found_from(const struct object *running, unsigned 
     return parents;
 }
 
-static void continuations_are_followed(void **state)
+TEST(continuations_are_followed)
 {
-    (void)state;
     ready();
     struct object *a = new_object(&box[0]), *b = new_object(&box[1]), *c = new_object(&box[2]),
                   *all = new_object(&task);
@@ -323,9 +320,8 @@ static void continuations_are_followed(void **state)
     }
 }
 
-static void chains_end(void **state)
+TEST(chains_end)
 {
-    (void)state;
     ready();
     struct object *a = new_object(&box[0]), *b = waits_for(new_object(&box[1]), a);
     (void)waits_for(a, b);
@@ -345,9 +341,8 @@ static void chains_end(void **state)
 }
 
 /* Another method's box is in the register of a frame that does not run it. */
-static void only_the_frame_that_runs_a_box_counts(void **state)
+TEST(only_the_frame_that_runs_a_box_counts)
 {
-    (void)state;
     ready();
     struct object *a = new_object(&box[0]), *held = new_object(&box[1]);
     (void)waits_for(new_object(&box[2]), a);
@@ -404,18 +399,17 @@ static unsigned parents_of_task(const struct object *running, uintptr_t pc, unsi
 }
 
 /* Where a task is is what both ways to run one have in common, and it counts at the calls that were seen. */
-static void a_running_task_is_found_at_its_calls(void **state)
+TEST(a_running_task_is_found_at_its_calls)
 {
-    (void)state;
     for (unsigned word = 0; word < 8; word += 7) { /* in the register, on the stack */
         ready();
         frames = 4;
         struct object *running = new_object(&task);
         (void)waits_for(new_object(&box[2]), running);
         run_task(running, 0, word);
-        assert_int_equal(known.execute, 0);
+        assert_int_equal(ep_async.execute, 0);
         run_task(running, 1, word);
-        assert_int_equal(known.execute, 0x9000);
+        assert_int_equal(ep_async.execute, 0x9000);
         assert_int_equal(parents_of_task(running, 0x9022, word), 1);
         assert_int_equal(parents_of_task(running, 0x9044, word), 1);
         assert_int_equal(parents_of_task(running, 0x9066, word), 0); /* when the delegate has run */
@@ -426,11 +420,10 @@ static void a_running_task_is_found_at_its_calls(void **state)
 }
 
 /* The register was noted before managed code ran. */
-static void an_exceptions_register_is_not_used(void **state)
+TEST(an_exceptions_register_is_not_used)
 {
     const struct ep_registers registers = {.base = 1234};
 
-    (void)state;
     ready();
     ep_dotnet_async_enable(1);
     for (enum ep_kind kind = EP_KIND_ALLOC; kind <= EP_KIND_EXCEPTION; kind++) {
@@ -451,12 +444,11 @@ static struct object *awaited_box(void)
 }
 
 /* The collector knows what managed code has saved, and moves objects while the thread waits. */
-static void a_waits_register_counts_once_managed_code_has_saved_it(void **state)
+TEST(a_waits_register_counts_once_managed_code_has_saved_it)
 {
     const uintptr_t running = (uintptr_t)awaited_box();
     struct ep_hook_parents parents;
 
-    (void)state;
     cooperative = false;
     begun = ended = 0;
     frame[0] = (struct ep_hook_walk){.at = {.pc = 0x100, .base = running}};
@@ -476,12 +468,11 @@ static void a_waits_register_counts_once_managed_code_has_saved_it(void **state)
     assert_int_equal(ended, 2);
 }
 
-static void an_unknown_register_teaches_nothing(void **state)
+TEST(an_unknown_register_teaches_nothing)
 {
     const uintptr_t running = (uintptr_t)awaited_box();
     struct ep_hook_parents parents;
 
-    (void)state;
     frame[2].at.base = 0;
     ep_dotnet_async_find(NULL, &parents);
     assert_int_equal(parents.count, 0);
@@ -491,13 +482,12 @@ static void an_unknown_register_teaches_nothing(void **state)
 }
 
 /* The collector itself is called by way of functions that are not managed code. */
-static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
+TEST(at_most_one_native_frame_is_passed_in_a_sample)
 {
     const struct ep_registers registers = {.pc = 1};
     struct ep_hook_parents parents;
 
     (void)awaited_box();
-    (void)state;
     cooperative = true;
     assert_false(ep_hook_interrupted(&registers, &parents)); /* off */
     ep_dotnet_async_enable(1);
@@ -513,21 +503,4 @@ static void at_most_one_native_frame_is_passed_in_a_sample(void **state)
     assert_int_equal(parents.parent[0], (uintptr_t)&box[2]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_exceptions_register_is_not_used),
-        cmocka_unit_test(known_layouts_are_measured),
-        cmocka_unit_test(other_layouts_are_refused),
-        cmocka_unit_test(a_wrong_try_is_refused),
-        cmocka_unit_test(continuations_are_followed),
-        cmocka_unit_test(chains_end),
-        cmocka_unit_test(only_the_frame_that_runs_a_box_counts),
-        cmocka_unit_test(a_running_task_is_found_at_its_calls),
-        cmocka_unit_test(a_waits_register_counts_once_managed_code_has_saved_it),
-        cmocka_unit_test(an_unknown_register_teaches_nothing),
-        cmocka_unit_test(at_most_one_native_frame_is_passed_in_a_sample),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

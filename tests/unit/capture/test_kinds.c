@@ -1,5 +1,5 @@
 /*
- * Kinds, tags and spans from a hook to a message: stratum.c, tags.c, contexts.c, level.c, and their use in capture.c,
+ * Kinds, tags and spans from a hook to a message: stratum.c, tags.c, labels.c, level.c, and their use in capture.c,
  * collect.c and the encoders. Properties: sums of every kind arrive in every format, however often an interval is
  * delayed. Each stack has its thread's tags and span of that moment. Full tables lose only detail, which is counted. A
  * stratum's error is at most two periods, without bias.
@@ -12,19 +12,12 @@
 #define PERIOD     4096u
 #define TAG_VALUES 5u
 
-static void begin(const struct ep_encoder *encoder, uint32_t kinds, uint32_t flags, size_t memory)
+static void begin(bool pprof, uint32_t kinds, uint32_t flags, size_t memory)
 {
-    struct ep_config c = {.memory = account_memory(memory),
-                          .memory_size = memory,
-                          .rate_hz = 100,
-                          .interval_ms = 1000,
-                          .kinds = kinds,
-                          .transport = &receiver_transport,
-                          .encoder = encoder,
-                          .flags = flags | EP_MANUAL};
-
     account_afresh();
-    assert_int_equal(ep_start(&c), 0);
+    unit_pprof(pprof);
+    account_start(
+        (struct ep_config){.memory_size = memory, .rate_hz = 100, .kinds = kinds, .flags = flags | EP_MANUAL});
 }
 
 static void end(void)
@@ -50,12 +43,11 @@ static void pass(uint64_t ns)
 
 /* ---- sums ---- */
 
-static void test_sums_of_all_kinds(void **state)
+TEST(test_sums_of_all_kinds)
 {
     uint64_t count[EP_KINDS] = {0}, value[EP_KINDS] = {0}, dice = 3;
 
-    (void)state;
-    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(false, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     for (unsigned i = 0; i < 3000; i++) {
         unsigned kind = EP_KIND_WAIT + unit_random(&dice) % (EP_KINDS - EP_KIND_WAIT);
         uint32_t n = 1 + unit_random(&dice) % 3;
@@ -75,14 +67,13 @@ static void test_sums_of_all_kinds(void **state)
 }
 
 /* A wait for a lock is also a contention; each counts only when its kind is on. */
-static void test_locks_are_waits(void **state)
+TEST(test_locks_are_waits)
 {
     const uint32_t masks[] = {EP_KIND_BIT(EP_KIND_WAIT), EP_KIND_BIT(EP_KIND_LOCK),
                               EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK)};
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        begin(NULL, masks[i], 0, EP_MEMORY_DEFAULT);
+        begin(false, masks[i], 0, EP_MEMORY_DEFAULT);
         event(EP_KIND_WAIT, EP_FRAME_WAIT + EP_WAIT_LOCK, 5, 70, 3);
         event(EP_KIND_WAIT, EP_FRAME_WAIT + EP_WAIT_SLEEP, 1, 11, 0);
         end();
@@ -94,7 +85,7 @@ static void test_locks_are_waits(void **state)
     }
 }
 
-/* ---- contexts ---- */
+/* ---- labels ---- */
 
 static unsigned seen, wrong;
 
@@ -110,10 +101,9 @@ static void on_entry(const struct receiver_stack *stack)
              stack->frame[0] != EP_FRAME_WAIT + EP_WAIT_DISK;
 }
 
-static void test_stacks_carry_their_context(void **state)
+TEST(test_stacks_carry_their_context)
 {
-    (void)state;
-    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(false, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     receiver.on_entry = on_entry;
     seen = wrong = 0;
     for (unsigned i = 1; i <= 400; i++) {
@@ -144,10 +134,9 @@ static void on_thread(const struct receiver_stack *stack)
     seen++;
 }
 
-static void test_thread_labels(void **state)
+TEST(test_thread_labels)
 {
-    (void)state;
-    begin(NULL, ALL_KINDS, EP_THREAD_LABELS, EP_MEMORY_DEFAULT);
+    begin(false, ALL_KINDS, EP_THREAD_LABELS, EP_MEMORY_DEFAULT);
     receiver.on_entry = on_thread;
     seen = wrong = 0;
     for (ep_sim.tid = 1; ep_sim.tid <= 20; ep_sim.tid++)
@@ -157,12 +146,11 @@ static void test_thread_labels(void **state)
     assert_int_equal(seen, 20);
 }
 
-static void test_full_tables_lose_only_detail(void **state)
+TEST(test_full_tables_lose_only_detail)
 {
     char text[16];
 
-    (void)state;
-    begin(NULL, ALL_KINDS, 0, EP_MEMORY_MIN);
+    begin(false, ALL_KINDS, 0, EP_MEMORY_MIN);
     for (unsigned i = 0; i < 2000; i++) {
         (void)snprintf(text, sizeof text, "user-%u", i);
         (void)ep_tag_push("user", text);
@@ -178,17 +166,16 @@ static void test_full_tables_lose_only_detail(void **state)
     end();
     assert_int_equal(receiver.kind_value[EP_KIND_ALLOC], 20000);
     assert_true(account_stats().lost_count[EP_LOSS_TAGS] >= 2000 - EP_TAG_VALUES);
-    assert_true(account_stats().intervals_early > 0 || account_stats().degraded_contexts > 0);
+    assert_true(account_stats().intervals_early > 0 || account_stats().degraded_labels > 0);
 }
 
-static void test_bad_keys_and_balance(void **state)
+TEST(test_bad_keys_and_balance)
 {
     const char *const bad[] = {"", "1a", "a b", "a-b", "\xc3\xa4"};
 
-    (void)state;
     assert_int_equal(ep_tag_push("before", "start"), 0);
     ep_tag_pop();
-    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(false, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     assert_int_equal(ep_tag_push("a", "1"), 0);
     uint32_t set = ep_work_tags();
     assert_int_not_equal(set, 0);
@@ -208,10 +195,9 @@ static void test_bad_keys_and_balance(void **state)
 }
 
 /* A set has the same id, in whatever order it was built. */
-static void test_sets_are_shared(void **state)
+TEST(test_sets_are_shared)
 {
-    (void)state;
-    begin(NULL, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
+    begin(false, ALL_KINDS, 0, EP_MEMORY_DEFAULT);
     uint32_t a = ep_tags_add(0, "a", 1, "1", 1), ab = ep_tags_add(a, "b", 1, "2", 1);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(ep_tags_add(0, "a", 1, "1x", 1), a);
@@ -223,13 +209,12 @@ static void test_sets_are_shared(void **state)
 
 /* ---- strata ---- */
 
-static void test_strata(void **state)
+TEST(test_strata)
 {
     static const uint64_t sizes[] = {1, 7, 64, 500, 4095};
     uint64_t truth[5] = {0}, told[5] = {0}, all = 0, sum = 0, dice = 11;
     struct ep_stratum stratum = {.seed = 12345, .length = PERIOD, .chosen = 100};
 
-    (void)state;
     for (unsigned i = 0; i < 400000; i++) {
         unsigned which = i % 2 ? 4 : unit_random(&dice) % 5; /* alternating, and random */
         uint64_t stands_for = ep_stratum_advance(&stratum, sizes[which], PERIOD);
@@ -245,12 +230,11 @@ static void test_strata(void **state)
     }
 }
 
-static void test_stratum_counts(void **state)
+TEST(test_stratum_counts)
 {
     struct ep_stratum stratum = {.seed = 1};
     uint64_t sum = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 100000; i++)
         sum += ep_stratum_count(&stratum, 1000, 300);
     assert_in_range(sum, 331000, 336000);
@@ -259,13 +243,12 @@ static void test_stratum_counts(void **state)
 
 /* ---- levels ---- */
 
-static void test_levels_change_at_run_time(void **state)
+TEST(test_levels_change_at_run_time)
 {
     const uint16_t stack[] = {1, 2};
 
-    (void)state;
     assert_int_equal(ep_level_set(EP_LEVEL_HIGH), -ESRCH);
-    begin(NULL, 0, 0, EP_MEMORY_DEFAULT);
+    begin(false, 0, 0, EP_MEMORY_DEFAULT);
     assert_int_equal(ep_kinds_get(), EP_KIND_BIT(EP_KIND_CPU));
     assert_int_equal(ep_level_set((enum ep_level)7), -EINVAL);
     assert_int_equal(ep_kinds_set(1u << 30), -EINVAL);
@@ -285,11 +268,10 @@ static void test_levels_change_at_run_time(void **state)
 }
 
 /* Timers run only for the CPU kind; periods are the level's in any case. */
-static void test_timers_are_for_cpu_time(void **state)
+TEST(test_timers_are_for_cpu_time)
 {
     const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), wait = EP_KIND_BIT(EP_KIND_WAIT);
 
-    (void)state;
     begin(EP_FORMAT_COMPACT, wait, 0, EP_MEMORY_DEFAULT);
     assert_int_equal(ep_sim.period_ns, 0);
     for (unsigned i = 0; i < 3; i++) {
@@ -311,21 +293,4 @@ static void test_timers_are_for_cpu_time(void **state)
     assert_int_equal(receiver.kind_value[EP_KIND_WAIT], 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_of_all_kinds),
-        cmocka_unit_test(test_locks_are_waits),
-        cmocka_unit_test(test_stacks_carry_their_context),
-        cmocka_unit_test(test_thread_labels),
-        cmocka_unit_test(test_full_tables_lose_only_detail),
-        cmocka_unit_test(test_bad_keys_and_balance),
-        cmocka_unit_test(test_sets_are_shared),
-        cmocka_unit_test(test_strata),
-        cmocka_unit_test(test_stratum_counts),
-        cmocka_unit_test(test_levels_change_at_run_time),
-        cmocka_unit_test(test_timers_are_for_cpu_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -11,7 +11,7 @@
 #define PERIOD  (10 * MS)
 #define STEPS   700u
 
-static struct ep_work works[EP_MAX_THREADS + 8];
+static struct ep_work works[EP_THREADS + 8];
 static uint64_t told_ns[EP_WAITS], told_count[EP_WAITS];
 static unsigned wrong, runs;
 
@@ -32,13 +32,6 @@ static void on_entry(const struct receiver_stack *stack)
 /* Without limits per second: test_rates.c has those. */
 static void begin(uint32_t kinds, uint32_t flags)
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
-                          .memory_size = EP_MEMORY_DEFAULT,
-                          .interval_ms = 1000,
-                          .kinds = kinds,
-                          .transport = &receiver_transport,
-                          .flags = flags | EP_ALL_EVENTS | EP_MANUAL};
-
     account_afresh();
     memset(works, 0, sizeof works);
     memset(told_ns, 0, sizeof told_ns);
@@ -47,7 +40,8 @@ static void begin(uint32_t kinds, uint32_t flags)
     receiver.on_entry = on_entry;
     ep_sim.random_state = ++runs; /* run numbers and times do not repeat */
     ep_sim.uptime_ns += runs * 1000000 * MS;
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){
+        .memory_size = EP_MEMORY_DEFAULT, .kinds = kinds, .flags = flags | EP_ALL_EVENTS | EP_MANUAL});
 }
 
 static void end(void)
@@ -120,12 +114,11 @@ static void permute(struct truth *truth, uint64_t *dice, uint64_t least, uint64_
             toggle(truth, thread, 0);
 }
 
-static void test_long_waits_are_exact(void **state)
+TEST(test_long_waits_are_exact)
 {
     struct truth truth;
     uint64_t dice = 17;
 
-    (void)state;
     for (unsigned run = 0; run < 40; run++) {
         begin(EP_KIND_BIT(EP_KIND_WAIT) | EP_KIND_BIT(EP_KIND_LOCK), EP_IDLE_WAITS);
         permute(&truth, &dice, PERIOD, (1 + run % 5) * 80 * MS, EP_WAITS);
@@ -139,12 +132,11 @@ static void test_long_waits_are_exact(void **state)
     }
 }
 
-static void test_short_waits_are_near(void **state)
+TEST(test_short_waits_are_near)
 {
     struct truth truth;
     uint64_t dice = 23;
 
-    (void)state;
     for (unsigned run = 0; run < 40; run++) {
         begin(EP_KIND_BIT(EP_KIND_WAIT), EP_IDLE_WAITS);
         permute(&truth, &dice, 20000, 3 * MS, EP_WAITS);
@@ -158,11 +150,10 @@ static void test_short_waits_are_near(void **state)
 
 /* ---- open waits ---- */
 
-static void test_open_waits_grow(void **state)
+TEST(test_open_waits_grow)
 {
     uint64_t before = 0;
 
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_LOCK), 0);
     uint64_t start = ep_sim.uptime_ns;
     for (unsigned thread = 0; thread < 2; thread++) {
@@ -180,9 +171,21 @@ static void test_open_waits_grow(void **state)
     assert_int_equal(receiver.kind_count[EP_KIND_LOCK], 2);
 }
 
-static void test_thread_gone(void **state)
+/* A thread that was not announced: its open wait has a whole stack all the same. */
+TEST(test_open_wait_without_bounds)
 {
-    (void)state;
+    begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
+    ep_sim.no_bounds = true;
+    be(0);
+    ep_wait_begin(EP_WAIT_SLEEP);
+    pass(1000 * MS);
+    end();
+    assert_int_equal(told_ns[EP_WAIT_SLEEP], 1000 * MS);
+    assert_int_equal(account_stats().cut, 0);
+}
+
+TEST(test_thread_gone)
+{
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
     be(0);
     ep_wait_begin(EP_WAIT_SLEEP);
@@ -195,20 +198,19 @@ static void test_thread_gone(void **state)
 }
 
 /* Threads beyond the table are reported when their waits end, completely. */
-static void test_more_threads_than_places(void **state)
+TEST(test_more_threads_than_places)
 {
     struct ep_stats s;
 
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
-    for (unsigned thread = 0; thread < EP_MAX_THREADS + 8; thread++) {
+    for (unsigned thread = 0; thread < EP_THREADS + 8; thread++) {
         be(thread);
         ep_wait_begin(EP_WAIT_DISK);
     }
     for (unsigned interval = 0; interval < 3; interval++)
         for (unsigned i = 0; i < 10; i++)
             pass(100 * MS);
-    for (unsigned thread = 0; thread < EP_MAX_THREADS + 8; thread++) {
+    for (unsigned thread = 0; thread < EP_THREADS + 8; thread++) {
         be(thread);
         ep_wait_end();
         collect();
@@ -217,14 +219,13 @@ static void test_more_threads_than_places(void **state)
     assert_int_equal(ep_stats_get(&s), 0);
     assert_int_equal(s.lost_count[EP_LOSS_WAITERS], 8);
     uint64_t lost = receiver.kind_value[EP_KIND_WAIT] - told_ns[EP_WAIT_DISK]; /* reported as [lost: ring full] */
-    assert_int_equal(told_ns[EP_WAIT_DISK] + lost, (EP_MAX_THREADS + 8ull) * 3000 * MS);
+    assert_int_equal(told_ns[EP_WAIT_DISK] + lost, (EP_THREADS + 8ull) * 3000 * MS);
 }
 
 /* ---- which waits count ---- */
 
-static void test_only_outermost_wait_counts(void **state)
+TEST(test_only_outermost_wait_counts)
 {
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
     be(0);
     ep_wait_begin(EP_WAIT_NETWORK);
@@ -241,9 +242,8 @@ static void test_only_outermost_wait_counts(void **state)
 }
 
 /* Calls that return at once are CPU time; idle workers are excluded unless enabled. */
-static void test_excluded_waits(void **state)
+TEST(test_excluded_waits)
 {
-    (void)state;
     for (unsigned idle = 0; idle < 2; idle++) {
         begin(EP_KIND_BIT(EP_KIND_WAIT), idle ? EP_IDLE_WAITS : 0);
         be(0);
@@ -266,11 +266,10 @@ static void test_excluded_waits(void **state)
 
 /* A thread that kept its processor has not waited in a call, however long it took. Other waits count as before: a
  * thread may spin for a lock. */
-static void test_stayed_calls_are_no_waits(void **state)
+TEST(test_stayed_calls_are_no_waits)
 {
     uint64_t truth[EP_WAITS] = {0}, dice = 31;
 
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), EP_IDLE_WAITS);
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned wait = unit_random(&dice) % EP_WAITS;
@@ -303,9 +302,8 @@ static void wait_for(int fd, uint64_t ns)
 }
 
 /* Finding the class takes a system call, so a call that returns at once does without it. */
-static void test_descriptors_are_looked_up_for_samples(void **state)
+TEST(test_descriptors_are_looked_up_for_samples)
 {
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
     be(0);
     for (unsigned i = 0; i < 100000; i++)
@@ -327,13 +325,12 @@ static void test_descriptors_are_looked_up_for_samples(void **state)
 }
 
 /* The classes share a stratum, so one run may be off; the mean over many is not. */
-static void test_weights_are_unbiased(void **state)
+TEST(test_weights_are_unbiased)
 {
     enum { RUNS = 400, WAITS = 200 };
     double sum[EP_WAITS] = {0}, squares[EP_WAITS] = {0};
     uint64_t dice = 41;
 
-    (void)state;
     for (unsigned run = 0; run < RUNS; run++) {
         uint64_t truth[EP_WAITS] = {0};
         begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
@@ -363,11 +360,10 @@ static void test_weights_are_unbiased(void **state)
 }
 
 /* A program's own pattern is timed in all its phases. */
-static void test_timed_calls_follow_no_pattern(void **state)
+TEST(test_timed_calls_follow_no_pattern)
 {
     struct ep_hook_timer timer = {.dice = 1};
 
-    (void)state;
     for (unsigned length = 1; length <= 64; length++) {
         unsigned timed[64] = {0};
         for (unsigned n = 0; n < 64 * length * EP_HOOK_TIMED_ONE_IN; n++)
@@ -379,7 +375,7 @@ static void test_timed_calls_follow_no_pattern(void **state)
 
 /* Threads that live for a few calls are timed as often as others, although each finds the same memory: wherever that
  * is, and however regularly they start. */
-static void test_short_threads_are_timed(void **state)
+TEST(test_short_threads_are_timed)
 {
     enum { PLACES = 100, SHORT = 40000, CALLS = 32 };
     static _Alignas(16) uint8_t memory[16 * PLACES + sizeof(struct ep_hook_timer)];
@@ -387,7 +383,6 @@ static void test_short_threads_are_timed(void **state)
     const unsigned expected = SHORT * (CALLS - 1) / EP_HOOK_TIMED_ONE_IN, slack = 300;
     unsigned least = UINT32_MAX, most = 0, nth[CALLS] = {0};
 
-    (void)state;
     for (unsigned place = 0; place < PLACES; place++) {
         struct ep_hook_timer *timer = (void *)(memory + (size_t)16 * place);
         unsigned timed = 0;
@@ -413,11 +408,10 @@ static void test_short_threads_are_timed(void **state)
 
 /* A wait that begins before its kind is on, or ends after it is off or in another run, is never reported as longer than
  * it was. */
-static void test_kinds_and_runs_change(void **state)
+TEST(test_kinds_and_runs_change)
 {
     uint64_t dice = 3, truth = 0;
 
-    (void)state;
     begin(EP_KIND_BIT(EP_KIND_WAIT), 0);
     be(0);
     for (unsigned i = 0; i < 400; i++) {
@@ -452,23 +446,4 @@ static void test_kinds_and_runs_change(void **state)
     assert_int_equal(told_ns[EP_WAIT_SLEEP], 50 * MS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_waits_are_exact),
-        cmocka_unit_test(test_short_waits_are_near),
-        cmocka_unit_test(test_open_waits_grow),
-        cmocka_unit_test(test_thread_gone),
-        cmocka_unit_test(test_more_threads_than_places),
-        cmocka_unit_test(test_only_outermost_wait_counts),
-        cmocka_unit_test(test_excluded_waits),
-        cmocka_unit_test(test_kinds_and_runs_change),
-        cmocka_unit_test(test_weights_are_unbiased),
-        cmocka_unit_test(test_timed_calls_follow_no_pattern),
-        cmocka_unit_test(test_short_threads_are_timed),
-        cmocka_unit_test(test_descriptors_are_looked_up_for_samples),
-        cmocka_unit_test(test_stayed_calls_are_no_waits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -154,14 +154,13 @@ static double error_pct(double cost_ppm, double budget_ppm)
 /* ---- requirements ---- */
 
 /* 1 to 64 threads and back, at every cost. */
-static void test_budget_is_kept(void **state)
+TEST(test_budget_is_kept)
 {
     static const unsigned threads[] = {1, 4, 16, 64, 16, 4, 1};
     static const uint64_t sample_us[] = {2, 10, 50, 5};
     const uint32_t budget = 150;
     double worst = 0;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof sample_us / sizeof sample_us[0]; i++) {
         struct costs costs = {sample_us[i] * US, 1 * US, 300, 20 * US};
         begin(budget, RATE);
@@ -185,12 +184,11 @@ static void test_budget_is_kept(void **state)
 }
 
 /* The cost of a sample changes by a factor of 25 and back. */
-static void test_cost_of_a_sample_changes(void **state)
+TEST(test_cost_of_a_sample_changes)
 {
     static const uint64_t sample_us[] = {2, 50, 2, 50, 10};
     const uint32_t budget = 150;
 
-    (void)state;
     begin(budget, RATE);
     for (unsigned i = 0; i < sizeof sample_us / sizeof sample_us[0]; i++) {
         struct costs costs = {sample_us[i] * US, 1 * US, 300, 10 * US};
@@ -201,11 +199,10 @@ static void test_cost_of_a_sample_changes(void **state)
 }
 
 /* A demand slightly above the budget is also reduced to it. */
-static void test_slightly_over_budget(void **state)
+TEST(test_slightly_over_budget)
 {
     const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
 
-    (void)state;
     for (unsigned percent = 125; percent <= 200; percent += 25) {
         uint32_t budget = (uint32_t)(RATE * (costs.sample_ns + costs.tick_ns + 3 * costs.drain_ns) / 10 / percent);
         begin(budget, RATE);
@@ -216,12 +213,11 @@ static void test_slightly_over_budget(void **state)
 }
 
 /* The cost of hooks without samples reduces the budget for samples. */
-static void test_cost_of_hooks(void **state)
+TEST(test_cost_of_hooks)
 {
     const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
     const uint32_t budget = 800;
 
-    (void)state;
     begin(budget, RATE);
     for (unsigned share = 1; share <= 2; share++) {
         uint64_t cost = 0, used = 0;
@@ -239,13 +235,12 @@ static void test_cost_of_hooks(void **state)
 
 /* Calls that could wait but do not: hooks without a sample are in what the profiler says that it costs, and in the
  * budget. In the simulation a hook costs its reading of the clock. */
-static void test_hooks_without_samples_are_accounted(void **state)
+TEST(test_hooks_without_samples_are_accounted)
 {
     const uint64_t step_ns = 30, pairs = 40000;
     const struct costs costs = {10 * US, 1 * US, 300, 10 * US};
     double told = 0, cost = 0;
 
-    (void)state;
     begin(0, RATE);
     assert_int_equal(ep_kinds_change(EP_KIND_BIT(EP_KIND_WAIT), 0), 0);
     for (unsigned seconds = 0; seconds < 20; seconds++) {
@@ -268,12 +263,11 @@ static void test_hooks_without_samples_are_accounted(void **state)
 
 /* A counter of 100 ns, hooks of 20 ns, and 30 ns for a reading: a timed hook takes 0 or 100 ns, the mean is 50. The
  * cost is right, and never falls. */
-static void test_coarse_counter(void **state)
+TEST(test_coarse_counter)
 {
     const uint64_t reading_ns = 30, took_ns[] = {0, 100}, timed = 1000;
     const struct costs none = {0, 0, 0, 0};
 
-    (void)state;
     begin(0, RATE);
     uint64_t before = stats().handler_ns;
     for (unsigned i = 0; i < 2; i++) {
@@ -288,11 +282,10 @@ static void test_coarse_counter(void **state)
 }
 
 /* Every reading adds a fault: each timed sample has one between its two. */
-static void test_faults_of_timed_samples(void **state)
+TEST(test_faults_of_timed_samples)
 {
     const struct costs costs = {2 * US, 1 * US, 300, 50 * US};
 
-    (void)state;
     begin(0, RATE);
     ep_sim.thread_faults = UINT32_MAX - 1;
     run_seconds(&costs, 4, 10);
@@ -307,9 +300,8 @@ static void test_faults_of_timed_samples(void **state)
     end();
 }
 
-static void test_no_stretch_within_budget(void **state)
+TEST(test_no_stretch_within_budget)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         struct costs costs = {(2 + 8 * i) * US, 1 * US, 300, 50 * US};
         double demand = (double)(RATE * (costs.sample_ns + costs.tick_ns + 3 * costs.drain_ns)) / 1e3;
@@ -323,11 +315,10 @@ static void test_no_stretch_within_budget(void **state)
 }
 
 /* Expensive, then cheap: the stretch is removed completely. */
-static void test_stretch_is_taken_back(void **state)
+TEST(test_stretch_is_taken_back)
 {
     const struct costs dear = {50 * US, 1 * US, 300, 10 * US}, cheap = {2 * US, 1 * US, 300, 10 * US};
 
-    (void)state;
     begin(1000, RATE);
     run_seconds(&dear, 4, 60);
     assert_true(stats().stretch_pct > 300);
@@ -340,11 +331,10 @@ static void test_stretch_is_taken_back(void **state)
     end();
 }
 
-static void test_no_budget_no_limit(void **state)
+TEST(test_no_budget_no_limit)
 {
     const struct costs costs = {50 * US, 1 * US, 300, 100 * US};
 
-    (void)state;
     begin(0, RATE);
     double cost = cost_over(&costs, 16, 120);
     assert_int_equal(stats().stretches, 0);
@@ -353,12 +343,11 @@ static void test_no_budget_no_limit(void **state)
 }
 
 /* Two busy seconds of twenty: the budget holds over minutes. */
-static void test_bursts(void **state)
+TEST(test_bursts)
 {
     const struct costs costs = {20 * US, 1 * US, 300, 2 * US};
     const uint32_t budget = 300;
 
-    (void)state;
     begin(budget, RATE);
     uint64_t cost = 0, used = 0;
     for (unsigned i = 0; i < 30; i++) {
@@ -375,11 +364,10 @@ static void test_bursts(void **state)
 }
 
 /* Only edgeprof's own threads cost CPU time: stretching would not help and does not happen. Then work starts again. */
-static void test_idle_service(void **state)
+TEST(test_idle_service)
 {
     const struct costs costs = {2 * US, 1 * US, 300, 100 * US};
 
-    (void)state;
     begin(1000, RATE);
     run_seconds(&costs, 0, 600);
     assert_int_equal(stats().stretches, 0);
@@ -396,11 +384,10 @@ static void test_idle_service(void **state)
 
 /* If no stretch is enough, it stops at the maximum, and periods stay valid. Costs that cannot be stretched leave a
  * quarter of the budget for samples. */
-static void test_range_limits(void **state)
+TEST(test_range_limits)
 {
     const struct costs costs = {5000 * US, 1 * US, 300, 10 * US}, messages = {10 * US, 1 * US, 300, 5000 * US};
 
-    (void)state;
     begin(1, 1);
     run_seconds(&costs, 16, SETTLED);
     assert_int_equal(stats().stretch_pct, 6400);
@@ -417,13 +404,12 @@ static void test_range_limits(void **state)
 }
 
 /* One factor stretches all kinds. Events keep their totals, and a level set meanwhile applies. */
-static void test_kinds_and_levels(void **state)
+TEST(test_kinds_and_levels)
 {
     const struct costs costs = {20 * US, 1 * US, 300, 10 * US};
     struct ep_stratum stratum = {0};
     uint64_t bytes = 0;
 
-    (void)state;
     begin(100, RATE);
     for (unsigned i = 0; i < 20 * SETTLED; i++) {
         uint64_t size = 1 + unit_random(&world.dice) % 200000;
@@ -472,12 +458,11 @@ static unsigned allocate(const struct costs *costs, struct ep_stratum *stratum, 
 
 /* Many allocations: their limit per second and the budget hold together. The budget's stretch multiplies the distance
  * that the limit asks for. */
-static void test_limits_and_budget(void **state)
+TEST(test_limits_and_budget)
 {
     const struct costs costs = {20 * US, 1 * US, 300, 2 * US};
     static const uint32_t budgets[] = {100000, 300};
 
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct ep_stratum stratum = {.seed = 5};
         uint64_t bytes = 0, cost = 0, used = 0;
@@ -504,25 +489,4 @@ static void test_limits_and_budget(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_budget_is_kept),
-        cmocka_unit_test(test_cost_of_a_sample_changes),
-        cmocka_unit_test(test_slightly_over_budget),
-        cmocka_unit_test(test_cost_of_hooks),
-        cmocka_unit_test(test_hooks_without_samples_are_accounted),
-        cmocka_unit_test(test_coarse_counter),
-        cmocka_unit_test(test_faults_of_timed_samples),
-        cmocka_unit_test(test_no_stretch_within_budget),
-        cmocka_unit_test(test_stretch_is_taken_back),
-        cmocka_unit_test(test_no_budget_no_limit),
-        cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_idle_service),
-        cmocka_unit_test(test_range_limits),
-        cmocka_unit_test(test_kinds_and_levels),
-        cmocka_unit_test(test_limits_and_budget),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -25,22 +25,15 @@ static unsigned read_sizes(struct ep_heap_part part[EP_HEAP_PARTS])
     return parts;
 }
 
-static void begin(const struct ep_encoder *encoder, uint32_t kinds, size_t memory)
+static void begin(bool pprof, uint32_t kinds, size_t memory)
 {
-    struct ep_config c = {.memory = account_memory(memory),
-                          .memory_size = memory,
-                          .interval_ms = 1000,
-                          .kinds = kinds,
-                          .transport = &receiver_transport,
-                          .encoder = encoder,
-                          .flags = EP_MANUAL};
-
     account_afresh();
+    unit_pprof(pprof);
     scale = 1;
     asked = 0;
     parts = 5;
     ep_heap_attach(read_sizes);
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){.memory_size = memory, .kinds = kinds, .flags = EP_MANUAL});
 }
 
 static uint64_t interval(void)
@@ -83,10 +76,9 @@ static void forget(void)
     strange = 0;
 }
 
-static void test_each_interval_has_current_sizes(void **state)
+TEST(test_each_interval_has_current_sizes)
 {
-    (void)state;
-    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
+    begin(false, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
     for (scale = 1; scale <= 20; scale++) {
         forget();
         assert_int_equal(interval(), 4175 * scale);
@@ -101,10 +93,9 @@ static void test_each_interval_has_current_sizes(void **state)
     account_end();
 }
 
-static void test_off_and_unknown(void **state)
+TEST(test_off_and_unknown)
 {
-    (void)state;
-    begin(NULL, EP_KIND_BIT(EP_KIND_CPU), EP_MEMORY_DEFAULT);
+    begin(false, EP_KIND_BIT(EP_KIND_CPU), EP_MEMORY_DEFAULT);
     forget();
     assert_int_equal(interval(), 0);
     assert_int_equal(asked, 0);
@@ -123,10 +114,9 @@ static void test_off_and_unknown(void **state)
 }
 
 /* Without a link, intervals continue and are not added up. */
-static void test_merged_intervals(void **state)
+TEST(test_merged_intervals)
 {
-    (void)state;
-    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_MIN);
+    begin(false, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_MIN);
     receiver.always = -ENETDOWN;
     for (scale = 1; account_stats().intervals_merged == 0 || scale % 50; scale++)
         assert_int_equal(interval(), 4175 * scale);
@@ -141,13 +131,12 @@ static void test_merged_intervals(void **state)
 }
 
 /* The tree is nearly full when the sizes arrive: there is room for them, with the correct sum. */
-static void test_full_tree(void **state)
+TEST(test_full_tree)
 {
     uint64_t dice = 5;
     unsigned merged = 0;
 
-    (void)state;
-    begin(NULL, EP_KIND_BIT(EP_KIND_HEAP) | EP_KIND_BIT(EP_KIND_ALLOC), EP_MEMORY_MIN);
+    begin(false, EP_KIND_BIT(EP_KIND_HEAP) | EP_KIND_BIT(EP_KIND_ALLOC), EP_MEMORY_MIN);
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 0; i < 60; i++) {
             uint16_t frames[24];
@@ -177,25 +166,13 @@ static void on_send(const struct ep_message *message, const struct ep_deadline *
     (void)snprintf(family, sizeof family, "%s", message->family);
 }
 
-static void test_pprof(void **state)
+TEST(test_pprof)
 {
-    (void)state;
-    begin(&ep_encoder_pprof, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
+    begin(true, EP_KIND_BIT(EP_KIND_HEAP), EP_MEMORY_DEFAULT);
     receiver.on_send = on_send;
     assert_int_equal(interval(), 4175);
     assert_string_equal(family, "gc_heap");
     account_end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_interval_has_current_sizes),
-        cmocka_unit_test(test_off_and_unknown),
-        cmocka_unit_test(test_merged_intervals),
-        cmocka_unit_test(test_full_tree),
-        cmocka_unit_test(test_pprof),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

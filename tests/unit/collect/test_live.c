@@ -4,7 +4,6 @@
  * without bias between stacks; tracked objects compensate for untracked ones. Objects are reported only after a
  * collection. Stacks survive when the tree is emptied.
  */
-#include <errno.h>
 
 #include "account.h"
 #include "unit.h"
@@ -33,12 +32,6 @@ static uint64_t in_use(void)
 
 static void begin(size_t memory)
 {
-    struct ep_config c = {.memory = account_memory(memory),
-                          .memory_size = memory,
-                          .interval_ms = 1000,
-                          .kinds = EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_ALLOC),
-                          .transport = &receiver_transport,
-                          .flags = EP_MANUAL};
     const struct ep_live_table table = {
         .place = place, .places = PLACES, .collections = &collections, .allocated = allocated, .in_use = in_use};
 
@@ -47,7 +40,8 @@ static void begin(size_t memory)
     atomic_store(&collections, 0);
     account_afresh();
     assert_int_equal(ep_live_attach(&table), 0);
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){
+        .memory_size = memory, .kinds = EP_KIND_BIT(EP_KIND_LIVE) | EP_KIND_BIT(EP_KIND_ALLOC), .flags = EP_MANUAL});
 }
 
 static void end(void)
@@ -92,11 +86,10 @@ static uint64_t live(void)
     return stats.kind_value[EP_KIND_LIVE];
 }
 
-static void test_exact_while_table_has_room(void **state)
+TEST(test_exact_while_table_has_room)
 {
     uint32_t token[100];
 
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     for (unsigned i = 0; i < 100; i++)
         token[i] = make(i % 7, SIZE + i);
@@ -113,9 +106,8 @@ static void test_exact_while_table_has_room(void **state)
 }
 
 /* Switched off, objects are dropped, but the last interval has the final state. */
-static void test_stopped_and_switched_off(void **state)
+TEST(test_stopped_and_switched_off)
 {
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     make(1, SIZE);
     assert_int_equal(ep_kinds_change(0, EP_KIND_BIT(EP_KIND_LIVE)), 0);
@@ -129,9 +121,8 @@ static void test_stopped_and_switched_off(void **state)
     assert_int_equal(account_stats().kind_value[EP_KIND_LIVE], 2 * SIZE);
 }
 
-static void test_objects_before_any_collection(void **state)
+TEST(test_objects_before_any_collection)
 {
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     make(1, SIZE);
     assert_int_equal(live(), SIZE); /* no collection has happened */
@@ -164,12 +155,11 @@ static void on_entry(const struct receiver_stack *stack)
 }
 
 /* Far more objects than places, from two stacks in the proportion 1 to 3, with dead objects in between. */
-static void test_more_objects_than_places(void **state)
+TEST(test_more_objects_than_places)
 {
     const unsigned objects = 6000;
     double sum = 0, worst = 0, minor = 0;
 
-    (void)state;
     for (unsigned run = 0; run < 20; run++) {
         uint64_t kept = 0;
         begin(EP_MEMORY_DEFAULT);
@@ -201,11 +191,10 @@ static void test_more_objects_than_places(void **state)
 }
 
 /* The table is full of objects not collected yet: others represent the untracked ones. */
-static void test_full_table(void **state)
+TEST(test_full_table)
 {
     unsigned taken = 0;
 
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     for (unsigned i = 0; i < 100 * PLACES; i++)
         taken += ep_live_take(0) != 0;
@@ -222,11 +211,10 @@ static void test_full_table(void **state)
 }
 
 /* So many stacks that the tree is emptied several times: live objects keep their stacks. */
-static void test_stacks_survive(void **state)
+TEST(test_stacks_survive)
 {
     uint64_t dice = 5;
 
-    (void)state;
     begin(EP_MEMORY_MIN);
     receiver.on_entry = on_entry;
     for (unsigned i = 0; i < 12; i++)
@@ -266,9 +254,8 @@ static uint64_t live_if_in_use(uint64_t bytes)
 
 /* Samples that stand for many objects are scaled to what the runtime says is in use, as far as that cannot be older
  * than the first object that was followed. Objects that stand for themselves stay exact. */
-static void test_total_is_the_runtimes(void **state)
+TEST(test_total_is_the_runtimes)
 {
-    (void)state;
     allocated_before = 5 * SIZE;
     begin(EP_MEMORY_DEFAULT);
     atomic_store(&collections, 1);
@@ -293,9 +280,8 @@ static void test_total_is_the_runtimes(void **state)
 }
 
 /* Objects that were allocated while the kind was off may be in use: nothing is scaled up any more. */
-static void test_switched_on_late(void **state)
+TEST(test_switched_on_late)
 {
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     atomic_store(&collections, 1);
     assert_int_equal(ep_kinds_change(0, EP_KIND_BIT(EP_KIND_LIVE)), 0);
@@ -325,7 +311,7 @@ static uint32_t make_block(unsigned stack, uint64_t size, atomic_uintptr_t *bloc
 }
 
 /* Last, because the second table stays. */
-static void test_two_tables(void **state)
+TEST(test_two_tables)
 {
     enum { BLOCKS = 16 };
     static atomic_uintptr_t block[BLOCKS];
@@ -336,7 +322,6 @@ static void test_two_tables(void **state)
     const struct ep_live_table third = {.place = third_place, .places = BLOCKS, .collections = &none};
     uint32_t token[4];
 
-    (void)state;
     begin(EP_MEMORY_DEFAULT);
     end();
     assert_false(ep_live_is_shared());
@@ -358,19 +343,4 @@ static void test_two_tables(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_while_table_has_room),
-        cmocka_unit_test(test_stopped_and_switched_off),
-        cmocka_unit_test(test_objects_before_any_collection),
-        cmocka_unit_test(test_more_objects_than_places),
-        cmocka_unit_test(test_full_table),
-        cmocka_unit_test(test_stacks_survive),
-        cmocka_unit_test(test_total_is_the_runtimes),
-        cmocka_unit_test(test_switched_on_late),
-        cmocka_unit_test(test_two_tables),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,6 +1,6 @@
 /*
  * room.c: as long as messages leave, no stack, label or span is lost, in any size of memory; profiles just become
- * shorter. When none can leave, detail is given up in order (contexts, addresses, frames), and totals stay exact.
+ * shorter. When none can leave, detail is given up in order (labels, addresses, frames), and totals stay exact.
  */
 #include "account.h"
 #include "unit.h"
@@ -9,15 +9,12 @@
 
 static void begin(size_t memory)
 {
-    struct ep_config c = {.memory = account_memory(memory),
-                          .memory_size = memory,
-                          .interval_ms = 10000,
-                          .kinds = EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_WAIT),
-                          .transport = &receiver_transport,
-                          .flags = EP_MANUAL | EP_THREAD_LABELS};
-
     account_afresh();
-    assert_int_equal(ep_start(&c), 0);
+    account_start(
+        (struct ep_config){.memory_size = memory,
+                           .interval_ms = 10000,
+                           .kinds = EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_ALLOC) | EP_KIND_BIT(EP_KIND_WAIT),
+                           .flags = EP_MANUAL | EP_THREAD_LABELS});
 }
 
 static void pass(uint64_t ns)
@@ -66,8 +63,8 @@ static void link_is_up(size_t memory, unsigned deepest, unsigned variety, unsign
     struct ep_stats s = account_stats();
     assert_int_equal(s.lost_count[EP_LOSS_TREE_FULL], 0);
     assert_int_equal(s.lost_count[EP_LOSS_ENTRIES_FULL], 0);
-    assert_int_equal(s.lost_count[EP_LOSS_CONTEXTS], 0);
-    assert_int_equal(s.degraded_contexts + s.degraded_addresses + s.degraded_frames, 0);
+    assert_int_equal(s.lost_count[EP_LOSS_LABELS], 0);
+    assert_int_equal(s.degraded_labels + s.degraded_addresses + s.degraded_frames, 0);
     assert_int_equal(truncated, 0);
     assert_int_equal(without_span, 0);
     assert_int_equal(receiver.kind_value[EP_KIND_ALLOC], s.kind_value[EP_KIND_ALLOC]);
@@ -76,11 +73,10 @@ static void link_is_up(size_t memory, unsigned deepest, unsigned variety, unsign
                   per_span, (unsigned long long)s.messages);
 }
 
-static void test_nothing_is_lost_while_messages_leave(void **state)
+TEST(test_nothing_is_lost_while_messages_leave)
 {
-    (void)state;
     for (size_t memory = 64 * 1024; memory <= 256 * 1024; memory *= 2) {
-        link_is_up(memory, 20, 50, 1);     /* a span each event: contexts and entries */
+        link_is_up(memory, 20, 50, 1);     /* a span each event: label sets and entries */
         link_is_up(memory, 60, 4000, 50);  /* no stack twice: nodes */
         link_is_up(memory, 6, 8, 6000);    /* few stacks */
         link_is_up(memory, 100, 4000, 50); /* deep ones */
@@ -104,15 +100,15 @@ static void link_is_down(size_t memory, unsigned deepest, unsigned variety)
         if (s.degraded_frames)
             assert_true(s.degraded_addresses > 0);
         if (s.degraded_addresses)
-            assert_true(s.degraded_contexts > 0);
+            assert_true(s.degraded_labels > 0);
         if (s.lost_count[EP_LOSS_TREE_FULL])
             assert_true(s.degraded_frames > 0);
     }
-    assert_true(s.degraded_contexts > 0);
+    assert_true(s.degraded_labels > 0);
     value = s.kind_value[EP_KIND_ALLOC] + s.kind_value[EP_KIND_WAIT];
     print_message(
-        "             %zu bytes: given up %llu times contexts, %llu addresses, %llu frames; then %llu samples %s\n",
-        memory, (unsigned long long)s.degraded_contexts, (unsigned long long)s.degraded_addresses,
+        "             %zu bytes: given up %llu times labels, %llu addresses, %llu frames; then %llu samples %s\n",
+        memory, (unsigned long long)s.degraded_labels, (unsigned long long)s.degraded_addresses,
         (unsigned long long)s.degraded_frames, (unsigned long long)s.lost_count[EP_LOSS_TREE_FULL], "truncated");
     receiver.always = 0;
     ep_sim.uptime_ns += 3600 * 1000 * MS;
@@ -123,20 +119,11 @@ static void link_is_down(size_t memory, unsigned deepest, unsigned variety)
     assert_int_equal(account_stats().lost_count[EP_LOSS_ENTRIES_FULL], 0);
 }
 
-static void test_detail_goes_in_order_while_the_link_is_down(void **state)
+TEST(test_detail_goes_in_order_while_the_link_is_down)
 {
-    (void)state;
     link_is_down(64 * 1024, 20, 50);
     link_is_down(128 * 1024, 40, 4000);
     link_is_down(256 * 1024, 8, 300);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_lost_while_messages_leave),
-        cmocka_unit_test(test_detail_goes_in_order_while_the_link_is_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,13 +2,18 @@
  * threads.c on the simulated port: whatever threads do during a dump (wait, sleep, run, change state, end), each living
  * thread is in it exactly once, with its name and its stack. An unreachable thread is [no stack] and counted. The dump
  * is one profile, and in pprof it has the family that tools expect.
+ *
+ * The same for waits that nobody marks (watched_waits.c): each sleeping thread's time is in the profile once, with its
+ * stack.
  */
 #include "account.h"
 #include "unit.h"
 
+#include <edgeprof/hooks.h>
+
 #define MS      1000000ull
 #define THREADS 40u
-#define MANY    (EP_MAX_THREADS + 30u)
+#define MANY    (EP_THREADS + 30u)
 #define DEPTH   5u
 
 enum { WAITS, SLEEPS, RUNS, RESTLESS, GONE, WAYS };
@@ -58,18 +63,10 @@ static void on_send(const struct ep_message *message, const struct ep_deadline *
     told = receiver.kind_value[EP_KIND_THREAD];
 }
 
-static void begin(const struct ep_encoder *encoder, uint32_t kinds)
+static void begin(bool pprof, uint32_t kinds)
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
-                          .memory_size = EP_MEMORY_DEFAULT,
-                          .rate_hz = 100,
-                          .interval_ms = 1000,
-                          .kinds = kinds,
-                          .transport = &receiver_transport,
-                          .encoder = encoder,
-                          .flags = EP_MANUAL};
-
     account_afresh();
+    unit_pprof(pprof);
     memset(times, 0, sizeof times);
     memset(one, 0, sizeof one);
     memset(threads, 0, sizeof threads);
@@ -78,7 +75,8 @@ static void begin(const struct ep_encoder *encoder, uint32_t kinds)
     receiver.on_entry = on_entry;
     receiver.on_send = on_send;
     ep_sim.thread = threads;
-    assert_int_equal(ep_start(&c), 0);
+    account_start(
+        (struct ep_config){.memory_size = EP_MEMORY_DEFAULT, .rate_hz = 100, .kinds = kinds, .flags = EP_MANUAL});
 }
 
 static void end(void)
@@ -144,15 +142,14 @@ static void tick(unsigned tid)
     assert_true(ep_sim_tick(tid, 1, functions, DEPTH));
 }
 
-static void test_each_thread_once(void **state)
+TEST(test_each_thread_once)
 {
     uint64_t dice = 5;
 
-    (void)state;
     assert_int_equal(ep_threads_dump(), -ESRCH);
     for (unsigned run = 0; run < 60; run++) {
         unsigned count[WAYS] = {0};
-        begin(NULL, EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_LOCK));
+        begin(false, EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_LOCK));
         for (unsigned tid = 1; tid <= THREADS; tid++) {
             unsigned way = unit_random(&dice) % WAYS;
             make(tid, way);
@@ -184,11 +181,10 @@ static void test_each_thread_once(void **state)
 
 /* Threads beyond the table are [no stack] at once; sleeping threads are all included. The table of names has the same
  * size. */
-static void test_more_than_the_table(void **state)
+TEST(test_more_than_the_table)
 {
-    (void)state;
     for (unsigned way = SLEEPS; way <= RESTLESS; way++) {
-        begin(NULL, 0);
+        begin(false, 0);
         for (unsigned tid = 1; tid <= MANY; tid++)
             make(tid, way);
         assert_int_equal(ep_threads_dump(), 0);
@@ -197,7 +193,7 @@ static void test_more_than_the_table(void **state)
         end();
         assert_int_equal(receiver.kind_value[EP_KIND_THREAD], MANY);
         assert_int_equal(lost(), way == SLEEPS ? 0 : MANY);
-        assert_true(unnamed <= MANY - EP_MAX_THREADS);
+        assert_true(unnamed <= MANY - EP_THREADS);
     }
 }
 
@@ -214,10 +210,9 @@ static void falls_asleep(uint32_t tid)
     ep_sim.on_look = NULL;
 }
 
-static void test_sampled_and_asleep(void **state)
+TEST(test_sampled_and_asleep)
 {
-    (void)state;
-    begin(NULL, 0);
+    begin(false, 0);
     make(1, RUNS);
     make(2, RUNS);
     assert_int_equal(ep_threads_dump(), 0);
@@ -231,10 +226,9 @@ static void test_sampled_and_asleep(void **state)
 }
 
 /* The profiler's end ends the dump, and loses no thread. */
-static void test_stop(void **state)
+TEST(test_stop)
 {
-    (void)state;
-    begin(NULL, 0);
+    begin(false, 0);
     for (unsigned tid = 1; tid <= 9; tid++)
         make(tid, tid % 2 ? SLEEPS : RUNS);
     assert_int_equal(ep_threads_dump(), 0);
@@ -245,10 +239,9 @@ static void test_stop(void **state)
     assert_int_equal(without, 4);
 }
 
-static void test_system_says_nothing(void **state)
+TEST(test_system_says_nothing)
 {
-    (void)state;
-    begin(NULL, 0);
+    begin(false, 0);
     make(1, SLEEPS);
     ep_sim.fail_at = ep_sim.calls + 1;
     assert_int_equal(ep_threads_dump(), 0);
@@ -267,10 +260,9 @@ static void on_pprof(const struct ep_message *message, const struct ep_deadline 
         (void)snprintf(family, sizeof family, "%s", message->family);
 }
 
-static void test_pprof_family(void **state)
+TEST(test_pprof_family)
 {
-    (void)state;
-    begin(&ep_encoder_pprof, 0);
+    begin(true, 0);
     receiver.on_send = on_pprof;
     for (unsigned tid = 1; tid <= 7; tid++)
         make(tid, SLEEPS);
@@ -280,13 +272,72 @@ static void test_pprof_family(void **state)
     assert_string_equal(family, "goroutine");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_thread_once),    cmocka_unit_test(test_more_than_the_table),
-        cmocka_unit_test(test_sampled_and_asleep),  cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_system_says_nothing), cmocka_unit_test(test_pprof_family),
-    };
+TEST_MAIN
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* ---- waits that nobody marks ---- */
+
+static uint64_t waited_ns[EP_WAITS]; /* by class */
+
+static void on_wait(const struct receiver_stack *stack)
+{
+    const uint32_t class = stack->frame[0] - EP_FRAME_WAIT;
+
+    if (stack->kind != EP_KIND_WAIT)
+        return;
+    wrong += class >= EP_WAITS || stack->depth < DEPTH;
+    if (class < EP_WAITS)
+        waited_ns[class] += (uint64_t)stack->value;
+}
+
+static void begin_watched(void)
+{
+    assert_int_equal(ep_waits_watch_start(), 0);
+    begin(false, EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_WAIT));
+    memset(waited_ns, 0, sizeof waited_ns);
+    receiver.on_entry = on_wait;
+}
+
+TEST(test_sleeping_threads_are_waits)
+{
+    const uint64_t all = 60000 * MS;
+    enum { SLEEPING = 1, MARKED, RUNNING, IDLE, UNREADABLE };
+
+    begin_watched();
+    make(SLEEPING, SLEEPS);
+    make(MARKED, WAITS);
+    make(RUNNING, RUNS);
+    make(IDLE, SLEEPS);
+    make(UNREADABLE, GONE);
+    threads[SLEEPING - 1].wait = EP_WAIT_SLEEP;
+    threads[IDLE - 1].wait = EP_WAIT_IDLE;
+    for (uint64_t passed = 0; passed < all; passed += 50 * MS)
+        pass(50 * MS);
+    ep_sim.works = &one[MARKED].work;
+    ep_wait_end();
+    end();
+    assert_in_range(waited_ns[EP_WAIT_SLEEP], all - 2000 * MS, all);
+    assert_in_range(waited_ns[EP_WAIT_LOCK], all - 2000 * MS, all);
+    assert_int_equal(waited_ns[EP_WAIT_OTHER] + waited_ns[EP_WAIT_IDLE], 0);
+}
+
+/* Waits that are shorter than the pause between two looks: each is seen or not, and the sum is right. */
+TEST(test_short_sleeps_add_up)
+{
+    uint64_t slept = 0, dice = 9, error;
+
+    begin_watched();
+    make(1, SLEEPS);
+    threads[0].wait = EP_WAIT_SLEEP;
+    for (unsigned i = 0; i < 20000; i++) {
+        const unsigned awake = 1 + unit_random(&dice) % 6, asleep = 1 + unit_random(&dice) % 12;
+        for (unsigned j = 0; j < awake + asleep; j++) {
+            threads[0].error = j < awake ? -EAGAIN : 0;
+            threads[0].ran_ns += j < awake ? 10 * MS : 0;
+            pass(10 * MS);
+        }
+        slept += asleep * 10 * MS;
+    }
+    end();
+    error = waited_ns[EP_WAIT_SLEEP] > slept ? waited_ns[EP_WAIT_SLEEP] - slept : slept - waited_ns[EP_WAIT_SLEEP];
+    assert_in_range(error, 0, slept / 20);
 }

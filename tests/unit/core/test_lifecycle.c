@@ -15,27 +15,29 @@ static uint64_t dice;
 
 struct variant {
     uint32_t flags;
-    const struct ep_encoder *encoder;
+    bool pprof;
     bool transport;
     int error;
 };
 
 static const struct variant variants[] = {
-    {0, NULL, true, -EIO},
-    {0, &ep_encoder_pprof, true, -ENOMEM},
-    {0, NULL, false, -EAGAIN},
-    {EP_MANUAL, NULL, true, -EIO},
-    {EP_MANUAL, &ep_encoder_pprof, true, -EAGAIN},
-    {EP_MANUAL, NULL, false, -EIO},
-    {0, NULL, true, -EBUSY},
-    {EP_MANUAL, NULL, true, -EBUSY},
-    {EP_LAZY_THREADS, NULL, true, -EAGAIN},
-    {EP_LAZY_THREADS, &ep_encoder_pprof, true, -EIO},
-    {EP_LAZY_THREADS, NULL, false, -EAGAIN},
+    {0, false, true, -EIO},
+    {0, true, true, -ENOMEM},
+    {0, false, false, -EAGAIN},
+    {EP_MANUAL, false, true, -EIO},
+    {EP_MANUAL, true, true, -EAGAIN},
+    {EP_MANUAL, false, false, -EIO},
+    {0, false, true, -EBUSY},
+    {EP_MANUAL, false, true, -EBUSY},
+    {EP_LAZY_THREADS, false, true, -EAGAIN},
+    {EP_LAZY_THREADS, true, true, -EIO},
+    {EP_LAZY_THREADS, false, false, -EAGAIN},
 };
 
+/* Chooses the variant's format, too. */
 static struct ep_config config_of(const struct variant *v)
 {
+    unit_pprof(v->pprof);
     return (struct ep_config){
         .memory = account_memory(EP_MEMORY_DEFAULT),
         .memory_size = EP_MEMORY_DEFAULT,
@@ -44,7 +46,6 @@ static struct ep_config config_of(const struct variant *v)
         .rate_hz = 100,
         .interval_ms = INTERVAL,
         .transport = v->transport ? &receiver_transport : NULL,
-        .encoder = v->encoder,
         .flags = v->flags,
     };
 }
@@ -159,7 +160,7 @@ static void check_ended(const struct variant *v, bool last)
     if (v->transport)
         account_check(&given, 1);
     /* Without threads stop makes only one attempt, so a failed send may have been the last. */
-    if (v->transport && last && !v->encoder && !(v->flags & EP_MANUAL))
+    if (v->transport && last && !v->pprof && !(v->flags & EP_MANUAL))
         assert_int_equal(receiver.lasts, receiver.segments);
 }
 
@@ -186,9 +187,18 @@ static void scenario_life(const struct variant *v, unsigned n)
         check_ended(v, true);
 }
 
-static void test_start_work_stop(void **state)
+TEST(test_nothing_before_the_first_start)
 {
-    (void)state;
+    struct ep_stats stats;
+
+    begin_case(0, 0);
+    assert_int_equal(ep_stats_get(&stats), -ESRCH);
+    (void)account_memory(64);
+    assert_gone();
+}
+
+TEST(test_start_work_stop)
+{
     permute(scenario_life);
 }
 
@@ -204,9 +214,8 @@ static void scenario_again(const struct variant *v, unsigned n)
     }
 }
 
-static void test_start_again(void **state)
+TEST(test_start_again)
 {
-    (void)state;
     permute(scenario_again);
 }
 
@@ -218,9 +227,8 @@ static void scenario_hasty(const struct variant *v, unsigned n)
         check_ended(v, false);
 }
 
-static void test_stop_without_time(void **state)
+TEST(test_stop_without_time)
 {
-    (void)state;
     permute(scenario_hasty);
 }
 
@@ -246,9 +254,8 @@ static void scenario_dead_receiver(const struct variant *v, unsigned n)
         account_check(&given, 1);
 }
 
-static void test_dead_receiver(void **state)
+TEST(test_dead_receiver)
 {
-    (void)state;
     permute(scenario_dead_receiver);
 }
 
@@ -275,10 +282,29 @@ static void scenario_fork(const struct variant *v, unsigned n)
         check_ended(v, true);
 }
 
-static void test_fork_child(void **state)
+TEST(test_fork_child)
 {
-    (void)state;
     permute(scenario_fork);
+}
+
+/* A port whose scan returns how many modules it saw is told so in one line. */
+TEST(test_scan_returns_a_count)
+{
+    struct ep_config config = config_of(&variants[0]);
+    bool scanned = false;
+
+    for (unsigned call = 1; call < 40 && !scanned; call++) {
+        begin_case(call, 4);
+        const int error = ep_start(&config);
+        scanned = ep_sim.failed && strcmp(ep_sim.failed, "modules_scan") == 0;
+        if (scanned)
+            assert_int_equal(error, -EINVAL);
+        if (scanned)
+            assert_non_null(strstr(ep_start_error(), "ep_port_modules_scan()"));
+        if (error == 0)
+            (void)ep_stop(0);
+    }
+    assert_true(scanned);
 }
 
 /* ---- running handlers ---- */
@@ -307,11 +333,10 @@ static void start_and_stay(struct ep_config *config)
 }
 
 /* Stop waits for handlers. If one does not return, stop fails, and a later stop succeeds. */
-static void test_stop_waits_for_handlers(void **state)
+TEST(test_stop_waits_for_handlers)
 {
     struct ep_config config;
 
-    (void)state;
     start_and_stay(&config);
     assert_int_equal(ep_stop(1000), -EBUSY);
     assert_null(ep_running());
@@ -338,7 +363,7 @@ static struct begun record_begin(void)
     bool wake;
 
     assert_non_null(begun.held);
-    begun.at = ep_ring_reserve(&begun.held->ring, BEGUN_WORDS, &wake);
+    begun.at = ep_ring_reserve(&begun.held->ring, BEGUN_WORDS, 0, &wake);
     assert_true(begun.at > 0);
     return begun;
 }
@@ -358,9 +383,8 @@ static void record_end(const struct begun *begun)
 /* A thread stays in the profiler, as one does that a debugger or a long pause has stopped: stop keeps to its deadline
  * and delivers what there is. The memory stays in use until that thread has left; what it records late is lost and
  * counted, and so are the samples behind it in the ring. */
-static void test_stop_while_held(void **state)
+TEST(test_stop_while_held)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         struct ep_config config = config_of(&variants[i]);
         begin_case(0, 0);
@@ -388,11 +412,10 @@ static void test_stop_while_held(void **state)
 }
 
 /* A start takes over from a stop that was left alone. */
-static void test_start_after_held(void **state)
+TEST(test_start_after_held)
 {
     struct ep_config config;
 
-    (void)state;
     start_and_stay(&config);
     assert_int_equal(ep_stop(300), -EBUSY);
     ep_release();
@@ -406,9 +429,8 @@ static void test_start_after_held(void **state)
 }
 
 /* A start that fails after the first handlers have run must wait for them, too. */
-static void test_failed_start_waits_for_handlers(void **state)
+TEST(test_failed_start_waits_for_handlers)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         begin_case(0, -EMFILE);
         struct ep_config config = config_of(&variants[i]);
@@ -424,31 +446,4 @@ static void test_failed_start_waits_for_handlers(void **state)
     }
 }
 
-static void test_nothing_before_the_first_start(void **state)
-{
-    struct ep_stats stats;
-
-    (void)state;
-    begin_case(0, 0);
-    assert_int_equal(ep_stats_get(&stats), -ESRCH);
-    (void)account_memory(64);
-    assert_gone();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_before_the_first_start),
-        cmocka_unit_test(test_start_work_stop),
-        cmocka_unit_test(test_start_again),
-        cmocka_unit_test(test_stop_without_time),
-        cmocka_unit_test(test_dead_receiver),
-        cmocka_unit_test(test_fork_child),
-        cmocka_unit_test(test_stop_waits_for_handlers),
-        cmocka_unit_test(test_stop_while_held),
-        cmocka_unit_test(test_start_after_held),
-        cmocka_unit_test(test_failed_start_waits_for_handlers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

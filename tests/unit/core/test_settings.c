@@ -35,11 +35,10 @@ static void assert_taken(const struct ep_config *config)
     assert_int_equal(ep_stop(10), 0);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
     struct ep_config c = good();
 
-    (void)state;
     c.memory = NULL;
     assert_refused(&c, -EINVAL, "memory");
     c = good();
@@ -62,11 +61,10 @@ static void test_memory(void **state)
     }
 }
 
-static void test_large_memory(void **state)
+TEST(test_large_memory)
 {
     struct ep_config c = good();
 
-    (void)state;
     for (size_t size = EP_MEMORY_MIN; size <= 4u << 20; size += size / 3 + 1) {
         c.memory = account_memory(size);
         c.memory_size = size;
@@ -79,7 +77,7 @@ static void test_large_memory(void **state)
     }
 }
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
     static const struct {
         uint32_t value;
@@ -88,7 +86,6 @@ static void test_ranges(void **state)
       intervals[] = {{0, true}, {99, false}, {100, true}, {3600000, true}, {3600001, false}, {UINT32_MAX, false}};
     struct ep_config c = good();
 
-    (void)state;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         c = good();
         c.rate_hz = rates[i].value;
@@ -116,9 +113,8 @@ static uint32_t period_of(enum ep_level level, uint32_t rate)
     return ep_sim.period_ns;
 }
 
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     assert_int_equal(period_of(EP_LEVEL_DEFAULT, 0), 1000000000u / 19);
     assert_int_equal(period_of(EP_LEVEL_LOW, 0), 1000000000u / 19);
     assert_int_equal(period_of(EP_LEVEL_MEDIUM, 0), 1000000000u / 97);
@@ -127,12 +123,11 @@ static void test_levels(void **state)
     assert_int_equal(period_of(EP_LEVEL_LOW, 1000), 1000000u);
 }
 
-static void test_endpoints(void **state)
+TEST(test_endpoints)
 {
     static const char *const bad[] = {"", "gateway:4040", "ftp://x", "HTTP", "://", "http:/x"};
     struct ep_config c = good();
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         c.endpoint = bad[i];
         assert_refused(&c, -EINVAL, "endpoint");
@@ -153,17 +148,17 @@ static void test_endpoints(void **state)
 }
 
 /* pprof needs an HTTP endpoint. The password of an endpoint is never in a message. */
-static void test_http(void **state)
+TEST(test_http)
 {
     struct ep_config c = good();
 
-    (void)state;
     c.endpoint = "http://127.0.0.1:9";
     assert_taken(&c);
-    c.encoder = &ep_encoder_pprof;
+    unit_pprof(true);
     assert_refused(&c, -EINVAL, "push");
     c.push = &ep_push_pyroscope;
     assert_taken(&c);
+    unit_pprof(false);
     c.endpoint = "ftp://user:geheim@h";
     assert_refused(&c, -EINVAL, "@h");
     assert_null(strstr(ep_start_error(), "geheim"));
@@ -172,7 +167,7 @@ static void test_http(void **state)
     assert_null(strstr(ep_start_error(), "geheim"));
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
     static const char *const fine[] = {NULL, "", "A:", "A: b", "A: b\n", "A: b\nC:d", "A: b\tc: ~"},
                              *const bad[] = {"geheim",        ":geheim",           "A b: geheim",
@@ -180,7 +175,6 @@ static void test_headers(void **state)
                                              "A: b\n geheim", "A: \x7fgeheim",     "A: geheim\xc3\xa9"};
     struct ep_config c = good();
 
-    (void)state;
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
         c.headers = fine[i];
         assert_taken(&c);
@@ -194,14 +188,13 @@ static void test_headers(void **state)
 
 /* ---- tags ---- */
 
-static void test_tags(void **state)
+TEST(test_tags)
 {
     static const char *const fine[] = {"", "a=b", "a=", "a=b,", "_=1", "a_B9=x", "k==", "a=b c,d=e/f", "a=\xc3\xa9"};
     static const char *const bad[] = {"a",        "=", "=b",   "a=b,c", "9a=b",  "a-b=c",
                                       "a=b,,c=d", ",", " a=b", "a =b",  "\xc3=1"};
     struct ep_config c = good();
 
-    (void)state;
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
         c.tags = fine[i];
         assert_taken(&c);
@@ -213,12 +206,11 @@ static void test_tags(void **state)
 }
 
 /* Random tags are unchanged after parsing, in any notation. */
-static void test_tags_round_trip(void **state)
+TEST(test_tags_round_trip)
 {
     static const char key_first[] = "abzAZ_", key_rest[] = "abz09_Z", values[] = "ab=; /.x";
     uint64_t dice = 3;
 
-    (void)state;
     for (unsigned round = 0; round < 2000; round++) {
         char text[256], keys[8][8], vals[8][8];
         unsigned count = unit_random(&dice) % 8, at = 0;
@@ -246,11 +238,10 @@ static void test_tags_round_trip(void **state)
 
 /* Service, tags and endpoint around the size of their store: copied completely or refused; the caller's strings are not
  * used later. */
-static void test_strings(void **state)
+TEST(test_strings)
 {
     static char service[EP_STRINGS_BYTES + 2], tags[EP_STRINGS_BYTES + 2];
 
-    (void)state;
     for (size_t length = EP_STRINGS_BYTES - 40; length < EP_STRINGS_BYTES + 1; length++) {
         struct ep_config c = good();
         memset(service, 's', length);
@@ -282,33 +273,55 @@ static void test_strings(void **state)
 }
 
 /* A long text in an error message is truncated, within the buffer. */
-static void test_long_error_message(void **state)
+TEST(test_long_error_message)
 {
     static char endpoint[4000];
     struct ep_config c = good();
 
-    (void)state;
     memset(endpoint, 'e', sizeof endpoint - 1);
     c.endpoint = endpoint;
     assert_refused(&c, -EINVAL, "endpoint");
     assert_true(strlen(ep_start_error()) < 160);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_large_memory),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_endpoints),
-        cmocka_unit_test(test_http),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_tags_round_trip),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_long_error_message),
-    };
+static enum ep_format sent_as;
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+static void on_send(const struct ep_message *message, const struct ep_deadline *deadline)
+{
+    (void)deadline;
+    sent_as = message->format;
 }
+
+static enum ep_format format_of_a_run(void)
+{
+    static const uint16_t stack[] = {1};
+    struct ep_config c = good();
+
+    ep_sim_reset();
+    receiver_reset();
+    receiver.on_send = on_send;
+    sent_as = (enum ep_format) - 1;
+    c.transport = &receiver_transport;
+    assert_int_equal(ep_start(&c), 0);
+    assert_int_equal(ep_pprof_start(), -EALREADY);
+    assert_int_equal(ep_pprof_stop(), -EALREADY);
+    assert_true(ep_sim_tick(1, 1, stack, 1));
+    assert_int_equal(ep_stop(1000), 0);
+    return sent_as;
+}
+
+/* The format is that of the last call of ep_pprof_start() or ep_pprof_stop(), for all runs that follow. */
+TEST(test_format)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(ep_pprof_stop(), 0);
+        assert_int_equal(format_of_a_run(), EP_FORMAT_COMPACT);
+        assert_int_equal(ep_pprof_start(), 0);
+        assert_int_equal(ep_pprof_start(), 0);
+        assert_int_equal(format_of_a_run(), EP_FORMAT_PPROF);
+        assert_int_equal(format_of_a_run(), EP_FORMAT_PPROF);
+    }
+    assert_int_equal(ep_pprof_stop(), 0);
+}
+
+TEST_MAIN

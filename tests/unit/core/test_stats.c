@@ -16,11 +16,10 @@ static void ep_clear(void)
     ep.deliver = &deliver;
 }
 
-static void test_each_counter(void **state)
+TEST(test_each_counter)
 {
     struct ep_stats before, after;
 
-    (void)state;
     for (unsigned counter = 0; counter < EP_COUNTERS; counter++) {
         ep_clear();
         ep_stats_fill(&ep, &before);
@@ -39,11 +38,10 @@ static void test_each_counter(void **state)
     assert_true(after.samples == 1ull << 40 && after.gap == 7 && after.threads == 3);
 }
 
-static void test_losses(void **state)
+TEST(test_losses)
 {
     struct ep_stats s;
 
-    (void)state;
     ep_clear();
     for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
         ep_lose(&ep, (enum ep_loss)reason, reason + 1, 1000 * reason);
@@ -54,9 +52,8 @@ static void test_losses(void **state)
     }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     for (unsigned i = 0; i < EP_LOSS_REASONS; i++) {
         assert_true(strlen(ep_loss_name(i)) > 3);
         for (unsigned j = 0; j < i; j++)
@@ -84,12 +81,11 @@ static void *counter_main(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     pthread_t threads[4];
     struct ep_stats s;
 
-    (void)state;
     ep_clear();
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, counter_main, NULL), 0);
@@ -103,14 +99,4 @@ static void test_threads(void **state)
     assert_int_equal(s.lost_ns[EP_LOSS_RING_FULL], 600000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_counter),
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -3,8 +3,6 @@
 
 #include "core/sample/feature.h"
 
-#include <errno.h>
-
 static void stop_note(struct ep *ep, uint64_t deadline_ns)
 {
     (void)ep;
@@ -37,9 +35,8 @@ static int empty(void **state)
     return 0;
 }
 
-static void test_only_features_with_the_moment(void **state)
+TEST_WITH(test_only_features_with_the_moment, empty, NULL)
 {
-    (void)state;
     assert_false(EP_HAS_FEATURE(stop));
     assert_int_equal(ep_feature_add(&forks), 0);
     assert_false(EP_HAS_FEATURE(stop));
@@ -49,11 +46,10 @@ static void test_only_features_with_the_moment(void **state)
     assert_int_equal(stopping(), 2);
 }
 
-static void test_order_is_that_of_registration(void **state)
+TEST_WITH(test_order_is_that_of_registration, empty, NULL)
 {
     struct ep_feature_walk walk = {0};
 
-    (void)state;
     (void)ep_feature_add(&both);
     (void)ep_feature_add(&stops);
     assert_true(ep_feature_next(&walk, offsetof(struct ep_feature, stop)));
@@ -63,9 +59,8 @@ static void test_order_is_that_of_registration(void **state)
     assert_false(ep_feature_next(&walk, offsetof(struct ep_feature, stop)));
 }
 
-static void test_add_is_idempotent(void **state)
+TEST_WITH(test_add_is_idempotent, empty, NULL)
 {
-    (void)state;
     for (unsigned i = 0; i < 2 * EP_FEATURES; i++)
         assert_int_equal(ep_feature_add(&stops), 0);
     assert_int_equal(stopping(), 1);
@@ -79,11 +74,10 @@ static void test_add_is_idempotent(void **state)
     assert_int_equal(stopping(), 1);
 }
 
-static void test_list_is_bounded(void **state)
+TEST_WITH(test_list_is_bounded, empty, NULL)
 {
     struct ep_feature many[EP_FEATURES + 1];
 
-    (void)state;
     for (unsigned i = 0; i <= EP_FEATURES; i++)
         many[i] = (struct ep_feature){.stop = stop_note};
     for (unsigned i = 0; i < EP_FEATURES; i++)
@@ -98,11 +92,10 @@ static void test_list_is_bounded(void **state)
 }
 
 /* A feature that leaves in its own moment ends no walk. */
-static void test_removal_within_a_walk(void **state)
+TEST_WITH(test_removal_within_a_walk, empty, NULL)
 {
     unsigned count = 0;
 
-    (void)state;
     (void)ep_feature_add(&stops);
     (void)ep_feature_add(&both);
     EP_EACH_FEATURE (at, stop) {
@@ -113,15 +106,4 @@ static void test_removal_within_a_walk(void **state)
     assert_int_equal(stopping(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_only_features_with_the_moment, empty),
-        cmocka_unit_test_setup(test_order_is_that_of_registration, empty),
-        cmocka_unit_test_setup(test_add_is_idempotent, empty),
-        cmocka_unit_test_setup(test_list_is_bounded, empty),
-        cmocka_unit_test_setup(test_removal_within_a_walk, empty),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

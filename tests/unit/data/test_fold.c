@@ -18,7 +18,7 @@ static struct ep_tree tree;
 
 static struct sample {
     uint32_t frame[DEPTH];
-    unsigned depth, context, node;
+    unsigned depth, label, node;
     enum ep_kind kind;
     uint64_t value;
 } sample[SAMPLES];
@@ -42,7 +42,7 @@ static void fold_model(struct sample *s, unsigned marked, const struct ep_fold *
             s->depth = i + 1;
     }
     if (fold->labels)
-        s->context = 0;
+        s->label = 0;
 }
 
 static void check_stack(unsigned node, const struct sample *s)
@@ -68,7 +68,7 @@ static void check_weights(void)
     struct ep_sums sums;
 
     for (unsigned i = 0; i < samples; i++) {
-        struct ep_entry *entry = ep_tree_entry(&tree, node_of(&sample[i]), sample[i].kind, sample[i].context);
+        struct ep_entry *entry = ep_tree_entry(&tree, node_of(&sample[i]), sample[i].kind, sample[i].label);
         assert_non_null(entry);
         assert_true(entry->count >= 1 && entry->value >= sample[i].value);
         entry->count--;
@@ -77,7 +77,7 @@ static void check_weights(void)
     ep_tree_sum(&tree, tree.nodes, &sums);
     assert_int_equal(sums.kinds, 0);
     for (unsigned i = 0; i < samples; i++)
-        assert_true(ep_tree_add(&tree, node_of(&sample[i]), sample[i].kind, sample[i].context, 1, sample[i].value));
+        assert_true(ep_tree_add(&tree, node_of(&sample[i]), sample[i].kind, sample[i].label, 1, sample[i].value));
 }
 
 static void add_samples(uint64_t *dice, unsigned count)
@@ -86,13 +86,13 @@ static void add_samples(uint64_t *dice, unsigned count)
         struct sample *s = &sample[samples++];
         *s = (struct sample){.depth = unit_random(dice) % (DEPTH + 1),
                              .kind = unit_random(dice) % 2 ? EP_KIND_CPU : EP_KIND_ALLOC,
-                             .context = (unsigned)(unit_random(dice) % 3),
+                             .label = (unsigned)(unit_random(dice) % 3),
                              .value = unit_random(dice) % 1000};
         for (unsigned i = 0; i < s->depth; i++)
             s->frame[i] = EP_FRAME_FIRST_ADDRESS + 4 + (uint32_t)(unit_random(dice) % 30);
         for (unsigned i = 0; i < s->depth; i++)
             assert_true(ep_tree_descend(&tree, &s->node, s->frame[i]));
-        assert_true(ep_tree_add(&tree, s->node, s->kind, s->context, 1, s->value));
+        assert_true(ep_tree_add(&tree, s->node, s->kind, s->label, 1, s->value));
     }
 }
 
@@ -127,9 +127,8 @@ static void fold_now(const struct ep_fold *fold)
     check_weights();
 }
 
-static void test_folds_in_any_order(void **state)
+TEST(test_folds_in_any_order)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         uint64_t dice = seed;
         ep_tree_init(&tree, memory, 2048 + unit_random(&dice) % (sizeof memory - 2048));
@@ -144,27 +143,25 @@ static void test_folds_in_any_order(void **state)
     }
 }
 
-/* Folding contexts leaves one entry for a stack and kind. */
-static void test_entries_become_free(void **state)
+/* Folding labels leaves one entry for a stack and kind. */
+TEST(test_entries_become_free)
 {
     const struct ep_fold fold = {.labels = true};
     unsigned node = 0;
 
-    (void)state;
     ep_tree_init(&tree, memory, sizeof memory);
     unsigned reserved = tree.entries;
     assert_true(ep_tree_descend(&tree, &node, 1000));
-    for (unsigned context = 0; context < 100; context++)
-        assert_true(ep_tree_add(&tree, node, EP_KIND_CPU, context, 1, 10));
+    for (unsigned label = 0; label < 100; label++)
+        assert_true(ep_tree_add(&tree, node, EP_KIND_CPU, label, 1, 10));
     assert_int_equal(tree.entries, reserved + 100);
     ep_tree_fold(&tree, &fold);
     ep_tree_folded(&tree, &fold);
     assert_int_equal(tree.entries, reserved + 1);
 }
 
-static void test_used_nodes_are_marked(void **state)
+TEST(test_used_nodes_are_marked)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         uint64_t dice = seed;
         ep_tree_init(&tree, memory, sizeof memory);
@@ -185,13 +182,4 @@ static void test_used_nodes_are_marked(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folds_in_any_order),
-        cmocka_unit_test(test_entries_become_free),
-        cmocka_unit_test(test_used_nodes_are_marked),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,5 +1,5 @@
 /*
- * contexts.c compared with a model: each key has one place, in order of appearance, whatever the memory held before and
+ * labels.c compared with a model: each key has one place, in order of appearance, whatever the memory held before and
  * however often the table was cleared.
  */
 #include "unit.h"
@@ -7,7 +7,7 @@
 #define CAPACITY 60u
 
 static struct ep_label_key memory[CAPACITY], seen[CAPACITY];
-static struct ep_labels contexts;
+static struct ep_labels labels;
 
 static bool same(const struct ep_label_key *a, const struct ep_label_key *b)
 {
@@ -42,44 +42,38 @@ static struct ep_label_key key_of(uint64_t *dice)
 static void find_one(uint64_t *dice)
 {
     const struct ep_label_key key = key_of(dice), none = {0};
-    unsigned i = 1, count = contexts.count;
+    unsigned i = 1, count = labels.count;
 
     while (i < count && !same(&seen[i], &key))
         i++;
-    int found = ep_labels_find(&contexts, &key);
+    int found = ep_labels_find(&labels, &key);
     if (same(&key, &none)) {
         assert_int_equal(found, 0);
         return;
     }
-    assert_int_equal(found, i < contexts.capacity ? (int)i : -ENOSPC);
+    assert_int_equal(found, i < labels.capacity ? (int)i : -ENOSPC);
     if (i < count || found < 0) {
-        assert_int_equal(contexts.count, count);
+        assert_int_equal(labels.count, count);
         return;
     }
-    assert_int_equal(contexts.count, count + 1);
-    assert_true(same(&contexts.key[i], &key));
+    assert_int_equal(labels.count, count + 1);
+    assert_true(same(&labels.key[i], &key));
     seen[i] = key;
 }
 
-static void test_against_the_model(void **state)
+TEST(test_against_the_model)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         uint64_t dice = seed;
         for (unsigned i = 0; i < sizeof memory / 8; i++)
             ((uint64_t *)(void *)memory)[i] = (uint64_t)unit_random(&dice) << 48 | unit_random(&dice) % CAPACITY << 16;
-        contexts = (struct ep_labels){.count = 1, .capacity = 4 + unit_random(&dice) % (CAPACITY - 4), .key = memory};
+        labels = (struct ep_labels){.count = 1, .capacity = 4 + unit_random(&dice) % (CAPACITY - 4), .key = memory};
         for (unsigned round = 0; round < 20; round++) {
             for (unsigned i = unit_random(&dice) % 150; i > 0; i--)
                 find_one(&dice);
-            contexts.count = 1;
+            labels.count = 1;
         }
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_the_model)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

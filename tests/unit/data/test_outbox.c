@@ -112,9 +112,8 @@ static void sequence_of(uint64_t seed, unsigned steps, uint32_t largest)
     check_empty();
 }
 
-static void test_every_offset(void **state)
+TEST(test_every_offset)
 {
-    (void)state;
     for (uint32_t size = 256; size <= 1024; size *= 2) {
         for (uint32_t offset = 0; offset < size; offset += 8) {
             box_at(size, offset);
@@ -125,9 +124,8 @@ static void test_every_offset(void **state)
     }
 }
 
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     for (uint32_t seed = 1; seed <= 10; seed++) {
         box_at(BOX_MOST, seed * 4096);
         sequence_of(seed, 5000, 3000);
@@ -135,11 +133,10 @@ static void test_large(void **state)
 }
 
 /* A message of exactly the free size, at each offset, with or without an earlier one at the tail. */
-static void test_exact_fit(void **state)
+TEST(test_exact_fit)
 {
     uint8_t *data;
 
-    (void)state;
     for (uint32_t offset = 0; offset < 512; offset += 8) {
         for (unsigned before = 0; before < 2; before++) {
             box_at(512, offset);
@@ -182,13 +179,12 @@ static void *consumer_main(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     pthread_t thread;
     unsigned bad = 0;
     uint64_t dice = 1;
 
-    (void)state;
     box_at(1024, 512);
     sequence = 0;
     assert_int_equal(pthread_create(&thread, NULL, consumer_main, &bad), 0);
@@ -203,14 +199,4 @@ static void test_threads(void **state)
     assert_true(ep_outbox_empty(&box));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_offset),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_exact_fit),
-        cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

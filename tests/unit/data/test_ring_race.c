@@ -23,7 +23,7 @@ static void push_and_pop(unsigned count)
     struct ep_record got;
     bool wake;
 
-    int position = ep_ring_reserve(&ring, count, &wake);
+    int position = ep_ring_reserve(&ring, count, 0, &wake);
     assert_true(position > 0);
     ep_ring_commit(&ring, position, count, ep_ring_header(&record));
     assert_true(ep_ring_peek(&ring, &got));
@@ -42,11 +42,10 @@ static void others(const void *loaded)
 }
 
 /* Others run many times between the loads of head and tail. The ring is empty, so the reservation must succeed. */
-static void test_overtaken_between_the_loads(void **state)
+TEST(test_overtaken_between_the_loads)
 {
     bool wake;
 
-    (void)state;
     for (unsigned start = 0; start < SIZE; start++) {
         for (unsigned times = 0; times <= 20; times++) {
             memset((void *)words, 0, sizeof words);
@@ -54,14 +53,9 @@ static void test_overtaken_between_the_loads(void **state)
             atomic_store(&ring.head, start * 8);
             atomic_store(&ring.tail, start * 8);
             rounds = times;
-            assert_true(ep_ring_reserve(&ring, 10, &wake) > 0);
+            assert_true(ep_ring_reserve(&ring, 10, 0, &wake) > 0);
         }
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_overtaken_between_the_loads)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

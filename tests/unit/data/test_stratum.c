@@ -64,24 +64,21 @@ static void test_period_changes(bool together)
     }
 }
 
-static void test_events(void **state)
+TEST(test_events)
 {
-    (void)state;
     test_period_changes(false);
 }
 
-static void test_laid_end_to_end(void **state)
+TEST(test_laid_end_to_end)
 {
-    (void)state;
     test_period_changes(true);
 }
 
 /* The period follows the samples: longer after each, shorter without. The weights stay right. */
-static void test_period_follows_samples(void **state)
+TEST(test_period_follows_samples)
 {
     struct estimate estimate[SIZES + 1] = {{0}};
 
-    (void)state;
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         struct ep_stratum stratum = {.seed = seed * 0x9e3779b97f4a7c15u + 1};
         uint64_t dice = seed, period = LEAST, truth[SIZES] = {0}, told[SIZES] = {0};
@@ -101,12 +98,11 @@ static void test_period_follows_samples(void **state)
 }
 
 /* A stratum keeps its length when the period shrinks below the size of the events in it. */
-static void test_stratum_keeps_its_length(void **state)
+TEST(test_stratum_keeps_its_length)
 {
     struct ep_stratum stratum = {.seed = 7};
     uint64_t sum = 0, length;
 
-    (void)state;
     (void)ep_stratum_lay(&stratum, 1, MOST);
     length = stratum.length - stratum.position;
     for (uint64_t left = length; left; left -= left < 2 * LEAST ? left : 2 * LEAST)
@@ -116,14 +112,4 @@ static void test_stratum_keeps_its_length(void **state)
     assert_int_equal(stratum.position, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_laid_end_to_end),
-        cmocka_unit_test(test_period_follows_samples),
-        cmocka_unit_test(test_stratum_keeps_its_length),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

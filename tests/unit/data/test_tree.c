@@ -94,9 +94,8 @@ static void fill(size_t size, unsigned variety, unsigned stacks)
         assert_int_equal(memory[size + i], 0xa5);
 }
 
-static void test_totals_when_nodes_run_out(void **state)
+TEST(test_totals_when_nodes_run_out)
 {
-    (void)state;
     for (unsigned groups = 2; groups <= 9; groups++) /* two have room for entries of every kind */
         fill(516u * groups, 20, 3000);
     assert_true(tree.full);
@@ -105,11 +104,10 @@ static void test_totals_when_nodes_run_out(void **state)
     assert_true(tree.full);
 }
 
-static void test_totals_when_entries_run_out(void **state)
+TEST(test_totals_when_entries_run_out)
 {
     uint64_t value = 0;
 
-    (void)state;
     start_tree(516 * 4);
     /* Wide and flat: one entry per node; there are four times as many nodes. */
     for (unsigned i = 0; i < 100; i++) {
@@ -125,12 +123,11 @@ static void test_totals_when_entries_run_out(void **state)
 }
 
 /* Losses have reserved entries and are summed separately, whatever is full. */
-static void test_room_for_what_was_lost(void **state)
+TEST(test_room_for_what_was_lost)
 {
     static const uint32_t lost[] = {EP_FRAME_LOST_RING, EP_FRAME_LOST_REFUSED, EP_FRAME_LOST_SEGMENT};
     struct ep_sums sums;
 
-    (void)state;
     start_tree(516 * 4);
     for (unsigned i = 0; i < 200; i++) {
         unsigned node = ep_tree_child(&tree, 0, EP_FRAME_FIRST_ADDRESS + i);
@@ -151,12 +148,11 @@ static void test_room_for_what_was_lost(void **state)
 }
 
 /* With room for all, every stack has its own sum. */
-static void test_against_the_model(void **state)
+TEST(test_against_the_model)
 {
     static uint64_t sums[4 * 4 * 4 * 4];
     uint64_t dice = 5;
 
-    (void)state;
     memset(sums, 0, sizeof sums);
     start_tree(MEMORY);
     for (unsigned i = 0; i < 5000; i++) {
@@ -180,13 +176,12 @@ static void test_against_the_model(void **state)
 }
 
 /* Partial sums and clearing, at every limit. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     uint64_t dice = 9;
     struct ep_sums all, low, rest;
     uint32_t frames[DEPTH];
 
-    (void)state;
     for (unsigned limit = 1; limit < 200; limit += 7) {
         start_tree(MEMORY);
         for (unsigned i = 0; i < 300; i++) {
@@ -212,9 +207,8 @@ static void test_limits(void **state)
 }
 
 /* After a clear the tree is as new, whatever was full. */
-static void test_clear_after_full(void **state)
+TEST(test_clear_after_full)
 {
-    (void)state;
     fill(516 * 4, 50, 3000);
     assert_true(tree.full);
     ep_tree_clear(&tree);
@@ -226,16 +220,4 @@ static void test_clear_after_full(void **state)
     check_totals(1, 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_room_for_what_was_lost),
-        cmocka_unit_test(test_totals_when_nodes_run_out),
-        cmocka_unit_test(test_totals_when_entries_run_out),
-        cmocka_unit_test(test_against_the_model),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_clear_after_full),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -25,6 +25,8 @@ static struct {
     uint64_t send_ns;                 /* duration of each send */
     uint64_t busy_ns, replay_busy_ns; /* duration of sends; of old messages */
     uint64_t last_end_ns;
+    uint64_t old_ns; /* older messages count as old */
+    uint64_t age_ns; /* of the last message */
     char headers[64], service[64];
     const struct ep_target *target;
     uint64_t start_unix_ns, end_unix_ns;
@@ -65,6 +67,7 @@ static inline int model_open(void *state, const struct ep_target *target)
 static inline void note(const struct ep_message *message)
 {
     (void)snprintf(model.headers, sizeof model.headers, "%s", headers());
+    model.age_ns = message->age_ns;
     (void)snprintf(model.service, sizeof model.service, "%s{%s}", model.target->service, model.target->tags);
     if (message->end_unix_ns > message->start_unix_ns) {
         model.start_unix_ns = message->start_unix_ns;
@@ -78,7 +81,7 @@ static inline int model_send(void *state, const struct ep_message *message, cons
     model.sent++;
     ep_sim.uptime_ns += model.send_ns;
     model.busy_ns += model.send_ns;
-    model.replay_busy_ns += strstr(headers(), "X-Edgeprof-Age") ? model.send_ns : 0;
+    model.replay_busy_ns += message->age_ns > model.old_ns ? model.send_ns : 0;
     if (ep_deadline_ns(deadline) < ep_sim.uptime_ns && model.send_ns)
         return -ETIMEDOUT;
     if (model.down)

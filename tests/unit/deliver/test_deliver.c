@@ -13,16 +13,10 @@ static struct account given;
 
 static struct ep *begin(uint32_t flags)
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
-                          .memory_size = EP_MEMORY_DEFAULT,
-                          .rate_hz = 100,
-                          .interval_ms = INTERVAL,
-                          .transport = &receiver_transport,
-                          .flags = flags};
-
     account_afresh();
     given = (struct account){0};
-    assert_int_equal(ep_start(&c), 0);
+    account_start(
+        (struct ep_config){.memory_size = EP_MEMORY_DEFAULT, .rate_hz = 100, .interval_ms = INTERVAL, .flags = flags});
     return ep_running();
 }
 
@@ -80,12 +74,11 @@ static void same_bytes(const struct ep_message *message, const struct ep_deadlin
 
 /* Each temporary error: the same message is sent until it is accepted. The receiver may have had it if its answer was
  * lost, and only then. */
-static void test_retried_errors(void **state)
+TEST(test_retried_errors)
 {
     static const int errors[] = {-EAGAIN, -ECONNREFUSED, -ETIMEDOUT, -EIO, -EPIPE,     -ENOSPC,
                                  -EINVAL, -ENOMEM,       -1,         1,    -ECONNRESET};
 
-    (void)state;
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         const int answers[] = {errors[i], errors[i], errors[i], errors[i], 0};
         (void)begin(0);
@@ -117,12 +110,11 @@ static void note_time(const struct ep_message *message, const struct ep_deadline
 
 /* A receiver that answers after ten seconds gets more time for each send, up to a minute, and keeps it while its
  * answers come late. Only a late answer counts: a connection that fails gets no more. */
-static void test_late_answers_get_more_time(void **state)
+TEST(test_late_answers_get_more_time)
 {
     static const int answers[] = {-ETIME, -ETIME, -ETIMEDOUT, -ETIME, -ETIME, -ECONNREFUSED, 0, 0};
     static const uint64_t seconds[] = {10, 20, 40, 40, 60, 60, 60, 10};
 
-    (void)state;
     (void)begin(0);
     receiver.answers = answers;
     receiver.answer_count = 8;
@@ -140,9 +132,8 @@ static void test_late_answers_get_more_time(void **state)
     end(2);
 }
 
-static void test_back_off_grows(void **state)
+TEST(test_back_off_grows)
 {
-    (void)state;
     for (int byte = 0; byte < 256; byte += 51) {
         uint64_t expected = 1000 * MS;
         (void)begin(0);
@@ -163,11 +154,10 @@ static void test_back_off_grows(void **state)
 }
 
 /* Two devices with different random numbers do not retry at the same times. */
-static void test_jitter_differs(void **state)
+TEST(test_jitter_differs)
 {
     uint64_t pause[2];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         (void)begin(0);
         receiver.always = -ECONNREFUSED;
@@ -181,11 +171,10 @@ static void test_jitter_differs(void **state)
 }
 
 /* After a success the pauses start small again. */
-static void test_back_off_is_forgotten(void **state)
+TEST(test_back_off_is_forgotten)
 {
     static const int answers[] = {-EIO, -EIO, -EIO, -EIO, 0, -EIO, 0};
 
-    (void)state;
     (void)begin(0);
     receiver.answers = answers;
     receiver.answer_count = 7;
@@ -199,11 +188,10 @@ static void test_back_off_is_forgotten(void **state)
     end(1);
 }
 
-static void test_receivers_wish(void **state)
+TEST(test_receivers_wish)
 {
     static const uint64_t wishes[] = {1, 500 * MS, 30000 * MS, 3600000 * MS, UINT64_MAX / 2, UINT64_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
         uint64_t least = wishes[i] < 86400000 * MS ? wishes[i] : 86400000 * MS;
         (void)begin(EP_MANUAL);
@@ -227,11 +215,10 @@ static void test_receivers_wish(void **state)
 
 /* ---- refused ---- */
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     static const int answers[2][3] = {{0, -EBADMSG, 0}, {0, -EMSGSIZE, 0}};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         (void)begin(0);
         receiver.answers = answers[i];
@@ -253,11 +240,10 @@ static void test_refused(void **state)
 }
 
 /* The refused weight is pending as a special frame when the link fails, in a message or before. */
-static void test_refused_and_then_stopped(void **state)
+TEST(test_refused_and_then_stopped)
 {
     static const int answers[] = {0, -EBADMSG, -EBADMSG};
 
-    (void)state;
     for (unsigned after = 0; after < 3; after++) {
         (void)begin(0);
         receiver.answers = answers;
@@ -273,12 +259,11 @@ static void test_refused_and_then_stopped(void **state)
 }
 
 /* What a stop cannot deliver is counted in samples of every kind, in messages and before. */
-static void test_stop_counts_every_kind(void **state)
+TEST(test_stop_counts_every_kind)
 {
     const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION, .count = 1, .value = 1};
     const uint16_t stack[] = {1, 2};
 
-    (void)state;
     (void)begin(0);
     assert_int_equal(ep_kinds_set(EP_KIND_BIT(EP_KIND_CPU) | EP_KIND_BIT(EP_KIND_EXCEPTION)), 0);
     ep_sim_run(100 * MS);
@@ -299,9 +284,8 @@ static void test_stop_counts_every_kind(void **state)
 
 /* ---- stale ---- */
 
-static void test_stale_starts_a_segment(void **state)
+TEST(test_stale_starts_a_segment)
 {
-    (void)state;
     for (unsigned after = 1; after < 6; after++) {
         (void)begin(0);
         for (unsigned i = 0; i < after; i++)
@@ -340,11 +324,10 @@ static void note_interval(const struct ep_message *message, const struct ep_dead
 
 /* Queued messages of a stale segment continue in a new one, each with its stacks, tags and time, although their
  * modules, nodes and tag sets are spread over what the receiver has and has forgotten. */
-static void test_stale_with_a_queue(void **state)
+TEST(test_stale_with_a_queue)
 {
     static const int answers[] = {0, -EIO, -ESTALE};
 
-    (void)state;
     for (unsigned queue = 1; queue < 9; queue++) {
         (void)begin(0);
         receiver.on_entry = note_entry;
@@ -375,9 +358,8 @@ static void test_stale_with_a_queue(void **state)
 }
 
 /* The outbox is full: the dictionary leaves in parts, through what is left. */
-static void test_stale_with_a_full_outbox(void **state)
+TEST(test_stale_with_a_full_outbox)
 {
-    (void)state;
     (void)begin(0);
     for (unsigned i = 0; i < 3; i++) {
         sample(200);
@@ -403,9 +385,8 @@ static void test_stale_with_a_full_outbox(void **state)
 }
 
 /* The receiver forgets again and again, also between parts. */
-static void test_stale_again(void **state)
+TEST(test_stale_again)
 {
-    (void)state;
     for (unsigned every = 1; every < 4; every++) {
         (void)begin(0);
         for (unsigned i = 0; i < 30; i++) {
@@ -419,9 +400,8 @@ static void test_stale_again(void **state)
 }
 
 /* A stop in front of a receiver that has forgotten everything. */
-static void test_stale_at_stop(void **state)
+TEST(test_stale_at_stop)
 {
-    (void)state;
     for (unsigned manual = 0; manual < 2; manual++) {
         (void)begin(manual ? EP_MANUAL : 0);
         for (unsigned i = 0; i < 3; i++) {
@@ -440,9 +420,8 @@ static void test_stale_at_stop(void **state)
 }
 
 /* A receiver that never knows a segment: losses are counted, nothing accumulates, and stop returns. */
-static void test_always_stale(void **state)
+TEST(test_always_stale)
 {
-    (void)state;
     (void)begin(0);
     receiver.always = -ESTALE;
     for (unsigned i = 0; i < 10; i++)
@@ -454,11 +433,10 @@ static void test_always_stale(void **state)
 }
 
 /* What is queued behind a refused message continues in a new segment; a link that fails meanwhile changes nothing. */
-static void test_stale_leftovers(void **state)
+TEST(test_stale_leftovers)
 {
     static const int answers[] = {0, -EIO, -EBADMSG, -EIO, -EIO, 0, -EIO, 0};
 
-    (void)state;
     (void)begin(0);
     interval();
     receiver.answers = answers;
@@ -474,11 +452,10 @@ static void test_stale_leftovers(void **state)
 }
 
 /* A receiver that refuses the dictionary: the queue is counted, and the next segment is complete. */
-static void test_stale_part_refused(void **state)
+TEST(test_stale_part_refused)
 {
     static const int answers[] = {0, -EIO, -ESTALE, -EBADMSG};
 
-    (void)state;
     (void)begin(0);
     interval();
     receiver.answers = answers;
@@ -496,12 +473,11 @@ static void test_stale_part_refused(void **state)
 /* ---- order and mixture ---- */
 
 /* Random answers of all kinds: in the end the samples balance. */
-static void test_random_answers(void **state)
+TEST(test_random_answers)
 {
     static const int kinds[] = {0, 0, 0, -EAGAIN, -EIO, -EBADMSG, -EMSGSIZE, -ESTALE, -ECONNREFUSED};
     static int answers[64];
 
-    (void)state;
     for (uint64_t seed = 1; seed < 200; seed++) {
         uint64_t dice = seed;
         (void)begin(seed % 2 ? 0 : EP_MANUAL);
@@ -525,28 +501,4 @@ static void test_random_answers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retried_errors),
-        cmocka_unit_test(test_back_off_grows),
-        cmocka_unit_test(test_late_answers_get_more_time),
-        cmocka_unit_test(test_jitter_differs),
-        cmocka_unit_test(test_back_off_is_forgotten),
-        cmocka_unit_test(test_receivers_wish),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_refused_and_then_stopped),
-        cmocka_unit_test(test_stale_starts_a_segment),
-        cmocka_unit_test(test_stale_with_a_queue),
-        cmocka_unit_test(test_stale_with_a_full_outbox),
-        cmocka_unit_test(test_stale_again),
-        cmocka_unit_test(test_stale_at_stop),
-        cmocka_unit_test(test_stale_part_refused),
-        cmocka_unit_test(test_always_stale),
-        cmocka_unit_test(test_stale_leftovers),
-        cmocka_unit_test(test_stop_counts_every_kind),
-        cmocka_unit_test(test_random_answers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

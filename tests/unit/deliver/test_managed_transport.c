@@ -56,13 +56,12 @@ static void *send_one(void *result)
 }
 
 /* Stop waits for send. */
-static void a_clock_that_is_set_back_does_not_delay_the_deadline(void **state)
+TEST(a_clock_that_is_set_back_does_not_delay_the_deadline)
 {
     struct timespec until;
     pthread_t thread;
     int result = 0;
 
-    (void)state;
     assert_int_equal(ep_dotnet_transport.open(NULL, NULL), 0);
     atomic_store(&set_back, true);
     assert_int_equal(pthread_create(&thread, NULL, send_one, &result), 0);
@@ -84,12 +83,11 @@ static void *take_and_answer(void *run)
     return NULL;
 }
 
-static void the_other_halfs_result_is_sends(void **state)
+TEST(the_other_halfs_result_is_sends)
 {
     pthread_t thread;
     int result = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(ep_dotnet_transport.open(NULL, NULL), 0);
         uint32_t run = ep_dotnet_message_run();
@@ -103,12 +101,4 @@ static void the_other_halfs_result_is_sends(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_other_halfs_result_is_sends),
-        cmocka_unit_test(a_clock_that_is_set_back_does_not_delay_the_deadline),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

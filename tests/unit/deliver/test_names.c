@@ -50,6 +50,7 @@ static void begin_message(void)
 {
     static struct ep_deadline deadline = {.at_ns = UINT64_MAX};
 
+    assert_non_null(ep_names_process.memory());
     ep_names_process.begin(&deadline);
 }
 
@@ -75,9 +76,8 @@ static const char *name_at(const char *build_id, const char *path, uint64_t addr
     return name ? ep_names_process.text(name) : "(none)";
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     begin(0);
     begin_message();
     assert_string_equal(name_at("00ff12ab", "elsewhere/service", 0x10008), "service+0x10008");
@@ -103,9 +103,8 @@ static uintptr_t symbol(uintptr_t pc, char *name, size_t size)
     return pc - offset % 32;
 }
 
-static void test_symbols(void **state)
+TEST(test_symbols)
 {
-    (void)state;
     begin(0);
     ep_sim.symbol = symbol;
     begin_message();
@@ -129,11 +128,10 @@ static void test_symbols(void **state)
 }
 
 /* With the hint from the mapping's last place. */
-static void test_hint(void **state)
+TEST(test_hint)
 {
     struct ep_place at = place("00ff12ab", "", 0x10008);
 
-    (void)state;
     begin(0);
     begin_message();
     unsigned first = ep_names_process.find(&at);
@@ -148,11 +146,10 @@ static void test_hint(void **state)
 }
 
 /* Names up to the limit; then none, until the store is emptied between two messages. */
-static void test_full(void **state)
+TEST(test_full)
 {
     unsigned named = 0, messages = 0;
 
-    (void)state;
     begin(0);
     begin_message();
     for (unsigned i = 0; i < 4000; i++)
@@ -167,12 +164,11 @@ static void test_full(void **state)
 }
 
 /* Without a serving thread the runtime is not asked. A request after its end is released. */
-static void test_runtime(void **state)
+TEST(test_runtime)
 {
     uintptr_t address;
     int type;
 
-    (void)state;
     begin(ep_sim_pc(5));
     begin_message();
     uint64_t before = ep_sim.uptime_ns;
@@ -183,11 +179,4 @@ static void test_runtime(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_symbols), cmocka_unit_test(test_hint),
-        cmocka_unit_test(test_full),      cmocka_unit_test(test_runtime),
-    };
-    return cmocka_run_group_tests_name("names", tests, NULL, NULL);
-}
+TEST_MAIN

@@ -4,7 +4,6 @@
  */
 #include "account.h"
 #include "unit.h"
-#include <stdlib.h>
 
 #define MS       1000000ull
 #define SECOND   (1000 * MS)
@@ -45,16 +44,13 @@ static void say(const char *line)
 
 static void begin(const char *endpoint)
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
-                          .memory_size = EP_MEMORY_DEFAULT,
-                          .rate_hz = 100,
-                          .interval_ms = INTERVAL,
-                          .endpoint = endpoint,
-                          .transport = &far_transport};
-
     account_afresh();
     memset(&far, 0, sizeof far);
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){.memory_size = EP_MEMORY_DEFAULT,
+                                     .rate_hz = 100,
+                                     .interval_ms = INTERVAL,
+                                     .endpoint = endpoint,
+                                     .transport = &far_transport});
 }
 
 static void intervals(unsigned count)
@@ -77,7 +73,7 @@ static void answer(int error, unsigned status, const char *why)
 
 /* ---- cases ---- */
 
-static void test_each_case(void **state)
+TEST(test_each_case)
 {
     static const struct {
         int error;
@@ -101,7 +97,6 @@ static void test_each_case(void **state)
         {-EXDEV, 0, "", "do not reach http://h:4040: error 18; they are kept", true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ep_notice_to(say);
         begin("http://h:4040");
@@ -129,9 +124,8 @@ static void test_each_case(void **state)
 }
 
 /* A short outage is no case, however often it comes. */
-static void test_short_outages(void **state)
+TEST(test_short_outages)
 {
-    (void)state;
     ep_notice_to(say);
     begin("http://h:4040");
     for (unsigned i = 0; i < 20; i++) {
@@ -146,9 +140,8 @@ static void test_short_outages(void **state)
 }
 
 /* A second case while the first lasts is said; a case that comes and goes is said once an hour. */
-static void test_changes(void **state)
+TEST(test_changes)
 {
-    (void)state;
     ep_notice_to(say);
     begin("http://h:4040");
     answer(-EACCES, 401, "");
@@ -173,9 +166,8 @@ static void test_changes(void **state)
 }
 
 /* A refused profile is dropped, and says so once; a stale segment is no case. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     ep_notice_to(say);
     begin("http://h:4040");
     answer(-ESTALE, 409, "");
@@ -195,7 +187,7 @@ static void test_refused(void **state)
 
 /* ---- what a line shows ---- */
 
-static void test_no_credentials(void **state)
+TEST(test_no_credentials)
 {
     static const char *const endpoints[][2] = {
         {"http://user:secret@h:4040/pre", "http://h:4040/pre:"},
@@ -205,7 +197,6 @@ static void test_no_credentials(void **state)
         {NULL, "by far:"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
         ep_notice_to(say);
         begin(endpoints[i][0]);
@@ -219,11 +210,10 @@ static void test_no_credentials(void **state)
     ep_notice_to(NULL);
 }
 
-static void test_long_endpoint(void **state)
+TEST(test_long_endpoint)
 {
     char endpoint[700] = "http://h/";
 
-    (void)state;
     memset(endpoint + 9, 'p', sizeof endpoint - 10);
     ep_notice_to(say);
     begin(endpoint);
@@ -234,9 +224,8 @@ static void test_long_endpoint(void **state)
     ep_notice_to(NULL);
 }
 
-static void test_silent(void **state)
+TEST(test_silent)
 {
-    (void)state;
     ep_notice_to(say);
     ep_notice_to(NULL);
     begin("http://h:4040");
@@ -247,13 +236,4 @@ static void test_silent(void **state)
     (void)ep_stop(0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_case), cmocka_unit_test(test_short_outages),  cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_credentials), cmocka_unit_test(test_long_endpoint),
-        cmocka_unit_test(test_silent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

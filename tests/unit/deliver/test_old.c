@@ -93,7 +93,7 @@ static struct ep_config old_config(void)
 
     c.transport = NULL;
     c.endpoint = "https://new";
-    c.encoder = &ep_encoder_pprof;
+    unit_pprof(true);
     c.push = &ep_push_pyroscope;
     c.headers = "Authorization: Bearer secret";
     return c;
@@ -102,9 +102,9 @@ static struct ep_config old_config(void)
 static void begin_with(bool spooled, bool old)
 {
     const struct ep_spool_config spool = spool_config();
-    struct ep_config c = old_config();
 
     afresh();
+    struct ep_config c = old_config();
     memset(&far, 0, sizeof far);
     assert_int_equal(ep_spool_start(spooled ? &spool : NULL), 0);
     assert_int_equal(ep_endpoint_old(&c, old ? "https://old" : NULL), old);
@@ -125,9 +125,8 @@ static void end(void)
 }
 
 /* An outage of hours: the last hour goes to the first, what is older to the second, without a try at the first. */
-static void test_by_age(void **state)
+TEST(test_by_age)
 {
-    (void)state;
     for (unsigned old = 0; old < 2; old++) {
         begin_with(true, old);
         far.server[0].limit_ns = HOUR;
@@ -152,11 +151,10 @@ static void test_by_age(void **state)
 }
 
 /* A lower limit, or another clock: what the first refuses goes to the second, unless it is nearly new. */
-static void test_by_refusal(void **state)
+TEST(test_by_refusal)
 {
     static const uint64_t limits[] = {59 * MINUTE, 30 * MINUTE, 11 * MINUTE};
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         begin_with(true, true);
         far.server[0].limit_ns = limits[i];
@@ -179,9 +177,8 @@ static void test_by_refusal(void **state)
 }
 
 /* The second is down for a day: old profiles stay in the spool, new ones arrive. Then it gets all of them. */
-static void test_second_is_down(void **state)
+TEST(test_second_is_down)
 {
-    (void)state;
     begin_with(true, true);
     down(true);
     intervals(6 * 120);
@@ -218,9 +215,8 @@ static void large_intervals(unsigned count)
 }
 
 /* The second asks for a pause of an hour: it gets it, and new profiles, however large, neither wait nor go to disk. */
-static void test_second_asks_for_a_pause(void **state)
+TEST(test_second_asks_for_a_pause)
 {
-    (void)state;
     begin_with(true, true);
     down(true);
     intervals(6 * 120);
@@ -243,11 +239,10 @@ static void test_second_asks_for_a_pause(void **state)
 
 /* Without a spool new profiles wait for the oldest in memory. So what the first has refused is lost while the second is
  * down, even if that one uses up the time of a send. */
-static void test_without_a_spool(void **state)
+TEST(test_without_a_spool)
 {
     enum { UP, DOWN, HANGS, WAYS };
 
-    (void)state;
     for (unsigned way = 0; way < WAYS; way++) {
         begin_with(false, true);
         far.server[0].limit_ns = HOUR;
@@ -266,9 +261,8 @@ static void test_without_a_spool(void **state)
 }
 
 /* Without a clock no age is known, so no profile is old. */
-static void test_without_a_clock(void **state)
+TEST(test_without_a_clock)
 {
-    (void)state;
     begin_with(true, true);
     ep_sim.unix_minus_uptime_ns = 0;
     down(true);
@@ -290,9 +284,8 @@ static void line_keep(const char *text)
 }
 
 /* A failure of the second is not one of the first: the line names the right one, and nothing arrives "again". */
-static void test_notice(void **state)
+TEST(test_notice)
 {
-    (void)state;
     line[0] = 0;
     again = 0;
     ep_notice_to(line_keep);
@@ -316,15 +309,14 @@ static void test_notice(void **state)
     ep_notice_to(NULL);
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
     static const char *const named[] = {"EDGEPROF_ENDPOINT_OLD=https://old", NULL};
     static const char *const empty[] = {"EDGEPROF_ENDPOINT_OLD=", NULL};
-    struct ep_config c = old_config();
     char endless[600];
 
-    (void)state;
     afresh();
+    struct ep_config c = old_config();
     memset(&far, 0, sizeof far);
     assert_int_equal(ep_spool_start(NULL), 0);
     assert_int_equal(ep_endpoint_old(&c, NULL), 0);
@@ -348,7 +340,7 @@ static void test_settings(void **state)
         assert_null(c.transport);
     }
     c = old_config();
-    c.encoder = NULL;
+    unit_pprof(false);
     assert_int_equal(ep_endpoint_old(&c, "https://old"), -EINVAL);
     assert_non_null(strstr(ep_start_error(), "pprof"));
     c = old_config();
@@ -367,13 +359,6 @@ static void test_settings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_age),          cmocka_unit_test(test_by_refusal),
-        cmocka_unit_test(test_second_is_down),  cmocka_unit_test(test_second_asks_for_a_pause),
-        cmocka_unit_test(test_without_a_spool), cmocka_unit_test(test_without_a_clock),
-        cmocka_unit_test(test_notice),          cmocka_unit_test(test_settings),
-    };
-
     ep_transport_https = &far_transport;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -4,12 +4,12 @@
  * are counted. A failing disk affects only the spool.
  */
 #include "spool_model.h"
+#include "tests/unit/test.h"
 
 /* ---- with a link ---- */
 
-static void test_nothing_is_written_while_the_link_is_up(void **state)
+TEST(test_nothing_is_written_while_the_link_is_up)
 {
-    (void)state;
     begin();
     intervals(100);
     assert_int_equal(ep_stop(5000), 0);
@@ -19,9 +19,8 @@ static void test_nothing_is_written_while_the_link_is_up(void **state)
     check_all_arrived();
 }
 
-static void test_short_outages_stay_in_memory(void **state)
+TEST(test_short_outages_stay_in_memory)
 {
-    (void)state;
     begin();
     for (unsigned i = 0; i < 20; i++) {
         model.down = true;
@@ -37,9 +36,8 @@ static void test_short_outages_stay_in_memory(void **state)
 
 /* ---- without a link ---- */
 
-static void test_outage(void **state)
+TEST(test_outage)
 {
-    (void)state;
     for (unsigned minutes = 2; minutes < 200; minutes += 39) {
         begin();
         intervals(5);
@@ -68,9 +66,8 @@ static void test_outage(void **state)
 }
 
 /* Outages of all lengths, and short connections: everything arrives once. */
-static void test_unsteady_link(void **state)
+TEST(test_unsteady_link)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 60; seed++) {
         uint64_t dice = seed;
         begin();
@@ -104,13 +101,12 @@ static void various(uint64_t *dice, unsigned count)
     }
 }
 
-static void test_pprof_outage(void **state)
+TEST(test_pprof_outage)
 {
-    (void)state;
     afresh();
     struct ep_spool_config spool = spool_config();
     struct ep_config c = config();
-    c.encoder = &ep_encoder_pprof;
+    unit_pprof(true);
     start_with(&spool, &c);
     uint64_t from = ep_port_unix_ns();
     model.down = true;
@@ -128,16 +124,15 @@ static void test_pprof_outage(void **state)
 }
 
 /* A buffer of 8 KiB and an outbox of 24: every message fits the spool's buffer, however much an interval holds. */
-static void test_small_buffer(void **state)
+TEST(test_small_buffer)
 {
-    (void)state;
     for (int pprof = 0; pprof < 2; pprof++) {
         uint64_t dice = 7;
         afresh();
         struct ep_spool_config spool = spool_config();
         struct ep_config c = config();
         spool.memory_size = EP_SPOOL_MEMORY_MIN;
-        c.encoder = pprof ? &ep_encoder_pprof : NULL;
+        unit_pprof(pprof);
         start_with(&spool, &c);
         model.down = true;
         for (unsigned i = 0; i < 20; i++) {
@@ -159,9 +154,8 @@ static void test_small_buffer(void **state)
 
 /* ---- the end of a process ---- */
 
-static void test_stop_spools(void **state)
+TEST(test_stop_spools)
 {
-    (void)state;
     for (unsigned before = 0; before < 12; before++) {
         begin();
         intervals(2);
@@ -183,9 +177,8 @@ static void test_stop_spools(void **state)
 }
 
 /* A receiver that does not answer takes all the time except what the disk needs. */
-static void test_stop_leaves_time_for_the_disk(void **state)
+TEST(test_stop_leaves_time_for_the_disk)
 {
-    (void)state;
     for (unsigned ms = 100; ms <= 10000; ms *= 10) {
         begin();
         model.send_ns = ms > 1000 ? SECOND : ms * MS / 2;
@@ -207,9 +200,8 @@ static void run_until_empty(void)
     assert_int_equal(ep_stop(1000), 0);
 }
 
-static void test_many_runs(void **state)
+TEST(test_many_runs)
 {
-    (void)state;
     afresh();
     model.down = true;
     for (unsigned run = 0; run < 25; run++) {
@@ -224,9 +216,8 @@ static void test_many_runs(void **state)
 }
 
 /* The next run does not send delivered messages again. */
-static void test_next_run_continues(void **state)
+TEST(test_next_run_continues)
 {
-    (void)state;
     begin();
     model.down = true;
     intervals(100);
@@ -247,9 +238,8 @@ static void test_next_run_continues(void **state)
 /* ---- answers ---- */
 
 /* A server that loses its disk within a segment receives it again from the start. */
-static void test_forgetful_receiver(void **state)
+TEST(test_forgetful_receiver)
 {
-    (void)state;
     begin();
     model.down = true;
     intervals(100);
@@ -274,9 +264,8 @@ static void test_forgetful_receiver(void **state)
 
 /* A server that loses its disk while the link is down: what was stored meanwhile does not need what it had. A message
  * whose answer may have been lost is the exception: it must not move to a new segment, or it could count twice. */
-static void test_forgetful_meanwhile(void **state)
+TEST(test_forgetful_meanwhile)
 {
-    (void)state;
     for (unsigned live = 1; live < 12; live += 5)
         for (int late = 0; late < 2; late++) {
             begin();
@@ -300,9 +289,8 @@ static void test_forgetful_meanwhile(void **state)
         }
 }
 
-static void test_always_stale(void **state)
+TEST(test_always_stale)
 {
-    (void)state;
     begin();
     model.down = true;
     intervals(100);
@@ -315,14 +303,13 @@ static void test_always_stale(void **state)
     (void)ep_stop(1000);
 }
 
-static void test_refused_is_counted_by_age(void **state)
+TEST(test_refused_is_counted_by_age)
 {
-    (void)state;
     for (int old = 0; old < 2; old++) {
         afresh();
         struct ep_spool_config spool = spool_config();
         struct ep_config c = config();
-        c.encoder = &ep_encoder_pprof;
+        unit_pprof(true);
         start_with(&spool, &c);
         model.down = true;
         intervals(30);
@@ -344,9 +331,8 @@ static void test_refused_is_counted_by_age(void **state)
 
 /* ---- dates ---- */
 
-static void test_devices_without_a_clock(void **state)
+TEST(test_devices_without_a_clock)
 {
-    (void)state;
     for (int boot = 0; boot < 2; boot++) {
         afresh();
         ep_sim.unix_minus_uptime_ns = 0;
@@ -363,18 +349,51 @@ static void test_devices_without_a_clock(void **state)
         model.down = false;
         start_with(&spool, &c);
         ep_sim_run(SECOND);
-        assert_string_equal(model.headers, boot ? "X-Edgeprof-Age: unknown\nA: b" : "X-Edgeprof-Age: 100000\nA: b");
+        assert_string_equal(model.headers, "A: b");
+        assert_true(boot ? model.age_ns == UINT64_MAX : model.age_ns / SECOND == 100);
         assert_int_equal(ep_stop(100), 0);
     }
 }
 
+/* The clock is in another year, and is set while messages wait on the disk. They are dated by the clock as it is now.
+ */
+TEST(test_clock_that_is_set_later)
+{
+    static const int64_t years[] = {-20, 10};
+
+    for (unsigned i = 0; i < 2; i++)
+        for (int pprof = 0; pprof < 2; pprof++) {
+            afresh();
+            uint64_t right = ep_sim.unix_minus_uptime_ns;
+            struct ep_spool_config spool = spool_config();
+            struct ep_config c = config();
+            unit_pprof(pprof);
+            ep_sim.unix_minus_uptime_ns = right + (uint64_t)(years[i] * 365 * 24 * 3600 * (int64_t)SECOND);
+            start_with(&spool, &c);
+            model.down = true;
+            intervals(12);
+            assert_int_equal(ep_stop(100), 0);
+            ep_sim_run(100 * SECOND);
+            uint64_t ended = ep_port_uptime_ns() - 100 * SECOND + right;
+            ep_sim.unix_minus_uptime_ns = right;
+            model.down = false;
+            start_with(&spool, &c);
+            ep_sim_run(MINUTE);
+            assert_int_equal(model.age_ns / SECOND, 100);
+            assert_int_equal(model.end_unix_ns, ended);
+            assert_int_equal(model.end_unix_ns - model.start_unix_ns, 10 * SECOND);
+            assert_int_equal(ep_stop(1000), 0);
+            unit_pprof(false);
+            check_all_arrived();
+        }
+}
+
 /* ---- the disk fails ---- */
 
-static void test_disks_that_fail(void **state)
+TEST(test_disks_that_fail)
 {
     static const int errors[] = {-ENOSPC, -EIO, -EROFS};
 
-    (void)state;
     for (unsigned i = 0; i < 6; i++) {
         begin();
         ep_sim_disk.error = i < 3 ? errors[i] : 0;
@@ -397,9 +416,8 @@ static void test_disks_that_fail(void **state)
     }
 }
 
-static void test_disk_fails_for_ever(void **state)
+TEST(test_disk_fails_for_ever)
 {
-    (void)state;
     begin();
     ep_sim_disk.error = -EIO;
     model.down = true;
@@ -415,9 +433,8 @@ static void test_disk_fails_for_ever(void **state)
 }
 
 /* Each call fails once: the spool continues, nothing is lost or duplicated. */
-static void test_each_disk_call_fails(void **state)
+TEST(test_each_disk_call_fails)
 {
-    (void)state;
     for (unsigned n = 1;; n++) {
         begin();
         model.down = true;
@@ -439,9 +456,8 @@ static void test_each_disk_call_fails(void **state)
 }
 
 /* Another process uses the directory. */
-static void test_directory_has_one_user(void **state)
+TEST(test_directory_has_one_user)
 {
-    (void)state;
     begin();
     ep_sim_disk.open = true;
     model.down = true;
@@ -455,9 +471,8 @@ static void test_directory_has_one_user(void **state)
 
 /* ---- size limit ---- */
 
-static void test_oldest_goes_first(void **state)
+TEST(test_oldest_goes_first)
 {
-    (void)state;
     afresh();
     struct ep_spool_config spool = spool_config();
     struct ep_config c = config();
@@ -485,9 +500,8 @@ static void test_oldest_goes_first(void **state)
 }
 
 /* A week without a link, with default settings: kept and dropped messages are counted; then it catches up. */
-static void test_week_offline(void **state)
+TEST(test_week_offline)
 {
-    (void)state;
     begin();
     model.down = true;
     intervals(7 * 24 * 360);
@@ -505,6 +519,7 @@ static void test_week_offline(void **state)
     model.send_ns = 40 * MS;
     uint64_t since = ep_sim.uptime_ns, live = account_stats().messages;
     model.busy_ns = model.replay_busy_ns = 0;
+    model.old_ns = MINUTE;
     while (account_stats().spool_messages > 0)
         intervals(1);
     uint64_t took = ep_sim.uptime_ns - since;
@@ -528,12 +543,13 @@ static void test_week_offline(void **state)
 /* ---- damage between two runs ---- */
 
 /* Stores 20 messages of 20 samples in one file, and flips a byte of it. Returns false if there is no such byte. */
-static bool damaged_file(const struct ep_config *c, uint64_t at, uint8_t flip)
+static bool damaged_file(const struct ep_config *c, bool pprof, uint64_t at, uint8_t flip)
 {
     const struct ep_spool_config spool = spool_config();
     uint64_t size;
 
     afresh();
+    unit_pprof(pprof);
     start_with(&spool, c);
     model.down = true;
     intervals(20);
@@ -547,17 +563,15 @@ static bool damaged_file(const struct ep_config *c, uint64_t at, uint8_t flip)
 
 /* One changed byte costs one message, or those of its batch; all of them if it is in the file's origin. Each is
  * counted; what follows in the file arrives. */
-static void test_damage_is_counted(void **state)
+TEST(test_damage_is_counted)
 {
     const struct ep_spool_config spool = spool_config();
     unsigned most = 0, harmless = 0;
 
-    (void)state;
     for (int pprof = 0; pprof < 2; pprof++)
         for (uint64_t at = 0;; at += 61 * unit_step()) {
             struct ep_config c = config();
-            c.encoder = pprof ? &ep_encoder_pprof : NULL;
-            if (!damaged_file(&c, at, 0x11))
+            if (!damaged_file(&c, pprof, at, 0x11))
                 break;
             start_with(&spool, &c);
             ep_sim_run(10 * MINUTE);
@@ -593,7 +607,7 @@ static void live_until_the_cut(uint32_t format, unsigned cut_at, uint64_t dice)
     struct ep_config c = config();
     uint64_t life = dice;
 
-    c.encoder = format == EP_FORMAT_PPROF ? &ep_encoder_pprof : NULL;
+    unit_pprof(format == EP_FORMAT_PPROF);
     c.flags = 0;
     spool.memory_size = EP_SPOOL_MEMORY_MIN;
     spool.cap_bytes = 16 * EP_SPOOL_MEMORY_MIN;
@@ -646,9 +660,8 @@ static bool cut_once(uint32_t format, unsigned n, uint64_t dice)
     return true;
 }
 
-static void test_power_cut_at_every_write(void **state)
+TEST(test_power_cut_at_every_write)
 {
-    (void)state;
     for (uint32_t format = 0; format < 2; format++)
         for (uint64_t dice = 1; dice <= 4; dice++) {
             unsigned n = 1;
@@ -659,11 +672,10 @@ static void test_power_cut_at_every_write(void **state)
 }
 
 /* A child does not write to its parent's files. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
     const struct ep_config c = config();
 
-    (void)state;
     begin();
     model.down = true;
     intervals(30);
@@ -678,12 +690,11 @@ static void test_fork(void **state)
 
 /* ---- configuration ---- */
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
     struct ep_spool_config spool = spool_config();
     const struct ep_config c = config();
 
-    (void)state;
     afresh();
     spool.dir = NULL;
     assert_int_equal(ep_spool_start(&spool), -EINVAL);
@@ -716,14 +727,13 @@ static void test_settings(void **state)
     (void)ep_stop(10);
 }
 
-static void test_environment(void **state)
+TEST(test_environment)
 {
     static const char *const good[] = {"EDGEPROF_SPOOL=/var/spool/x", "EDGEPROF_SPOOL_BYTES=33554432", NULL};
     static const char *const bad[] = {"EDGEPROF_SPOOL=/var/spool/x", "EDGEPROF_SPOOL_BYTES=32M", NULL};
     static const char *const none[] = {NULL};
     struct ep_spool_config spool = {0};
 
-    (void)state;
     afresh();
     ep_sim.environment = none;
     assert_int_equal(ep_spool_from_env(&spool), 0);
@@ -741,36 +751,4 @@ static void test_environment(void **state)
     assert_int_equal(spool.cap_bytes, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_written_while_the_link_is_up),
-        cmocka_unit_test(test_short_outages_stay_in_memory),
-        cmocka_unit_test(test_outage),
-        cmocka_unit_test(test_unsteady_link),
-        cmocka_unit_test(test_pprof_outage),
-        cmocka_unit_test(test_small_buffer),
-        cmocka_unit_test(test_stop_spools),
-        cmocka_unit_test(test_stop_leaves_time_for_the_disk),
-        cmocka_unit_test(test_many_runs),
-        cmocka_unit_test(test_next_run_continues),
-        cmocka_unit_test(test_forgetful_receiver),
-        cmocka_unit_test(test_forgetful_meanwhile),
-        cmocka_unit_test(test_always_stale),
-        cmocka_unit_test(test_refused_is_counted_by_age),
-        cmocka_unit_test(test_devices_without_a_clock),
-        cmocka_unit_test(test_disks_that_fail),
-        cmocka_unit_test(test_disk_fails_for_ever),
-        cmocka_unit_test(test_each_disk_call_fails),
-        cmocka_unit_test(test_directory_has_one_user),
-        cmocka_unit_test(test_oldest_goes_first),
-        cmocka_unit_test(test_week_offline),
-        cmocka_unit_test(test_damage_is_counted),
-        cmocka_unit_test(test_power_cut_at_every_write),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_environment),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

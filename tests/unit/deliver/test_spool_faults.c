@@ -4,6 +4,7 @@
  * that was stored arrives.
  */
 #include "spool_model.h"
+#include "tests/unit/test.h"
 
 static const int faults[] = {-EIO, -EMFILE, -ENOSPC, -EACCES};
 static const unsigned lengths[] = {1, 3, 1000000};
@@ -18,7 +19,7 @@ static void run_start(uint32_t format)
     struct ep_spool_config spool = spool_config();
     struct ep_config c = config();
 
-    c.encoder = format == EP_FORMAT_PPROF ? &ep_encoder_pprof : NULL;
+    unit_pprof(format == EP_FORMAT_PPROF);
     c.memory_size = EP_MEMORY_MIN + 16384;
     spool.memory_size = EP_SPOOL_MEMORY_MIN;
     spool.cap_bytes = 64 * EP_SPOOL_MEMORY_MIN;
@@ -89,9 +90,8 @@ static bool outage_with_fault(uint32_t format, int error, unsigned at, unsigned 
     return reached;
 }
 
-static void test_every_call_fails(void **state)
+TEST(test_every_call_fails)
 {
-    (void)state;
     for (uint32_t format = 0; format < 2; format++)
         for (unsigned e = 0; e < FAULTS; e++)
             for (unsigned l = 0; l < LENGTHS; l++) {
@@ -130,9 +130,8 @@ static bool fault_after_cut(uint32_t format, unsigned cut, int error, unsigned a
     return reached;
 }
 
-static void test_calls_fail_after_a_power_cut(void **state)
+TEST(test_calls_fail_after_a_power_cut)
 {
-    (void)state;
     for (uint32_t format = 0; format < 2; format++)
         for (unsigned cut = 5; cut < 60; cut += 18)
             for (unsigned e = 0; e < 2; e++)
@@ -142,9 +141,8 @@ static void test_calls_fail_after_a_power_cut(void **state)
 }
 
 /* The error is told: a read that fails is retried, at longer and longer distances, and the spool stays as it is. */
-static void test_failed_reads_are_told_and_retried(void **state)
+TEST(test_failed_reads_are_told_and_retried)
 {
-    (void)state;
     begin();
     model.down = true;
     intervals(60);
@@ -170,13 +168,4 @@ static void test_failed_reads_are_told_and_retried(void **state)
     check_all_arrived();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_call_fails),
-        cmocka_unit_test(test_calls_fail_after_a_power_cut),
-        cmocka_unit_test(test_failed_reads_are_told_and_retried),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -52,20 +52,17 @@ static void say(const char *line)
 
 static void begin(const char *content, const char *headers)
 {
-    struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
-                          .memory_size = EP_MEMORY_DEFAULT,
-                          .rate_hz = 100,
-                          .interval_ms = INTERVAL,
-                          .endpoint = "http://h",
-                          .headers = headers,
-                          .transport = &far_transport};
-
     account_afresh();
     memset(&far, 0, sizeof far);
     ep_sim.file = content;
     ep_notice_to(say);
     assert_int_equal(ep_token_file("/etc/token"), 0);
-    assert_int_equal(ep_start(&c), 0);
+    account_start((struct ep_config){.memory_size = EP_MEMORY_DEFAULT,
+                                     .rate_hz = 100,
+                                     .interval_ms = INTERVAL,
+                                     .endpoint = "http://h",
+                                     .headers = headers,
+                                     .transport = &far_transport});
 }
 
 static void end(void)
@@ -85,7 +82,7 @@ static void intervals(unsigned count)
     }
 }
 
-static void test_content(void **state)
+TEST(test_content)
 {
     static const struct {
         const char *content, *headers, *sent;
@@ -100,7 +97,6 @@ static void test_content(void **state)
         {"\xc3\xa4", NULL, ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin(cases[i].content, cases[i].headers);
         intervals(3);
@@ -113,9 +109,8 @@ static void test_content(void **state)
 }
 
 /* The receiver wants another token: the file's new content arrives there, and nothing is lost. */
-static void test_rotation(void **state)
+TEST(test_rotation)
 {
-    (void)state;
     begin("first\n", "A: b");
     far.wants = "Bearer first";
     intervals(3);
@@ -138,9 +133,8 @@ static void test_rotation(void **state)
 }
 
 /* The new token is tried within seconds of being read, whatever the pause has become. */
-static void test_new_token_is_tried_soon(void **state)
+TEST(test_new_token_is_tried_soon)
 {
-    (void)state;
     begin("first", NULL);
     far.wants = "Bearer second";
     intervals(1);
@@ -155,9 +149,8 @@ static void test_new_token_is_tried_soon(void **state)
 }
 
 /* The file is gone for a while: the old token stays. */
-static void test_file_comes_late_and_goes(void **state)
+TEST(test_file_comes_late_and_goes)
 {
-    (void)state;
     begin(NULL, NULL);
     far.wants = "Bearer t";
     intervals(5);
@@ -175,11 +168,10 @@ static void test_file_comes_late_and_goes(void **state)
     end();
 }
 
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
     static char token[3000], headers[EP_HEADERS_BYTES + 10];
 
-    (void)state;
     memset(token, 't', sizeof token - 1);
     begin(token, NULL);
     intervals(2);
@@ -194,11 +186,10 @@ static void test_too_long(void **state)
     end();
 }
 
-static void test_settings(void **state)
+TEST(test_settings)
 {
     char path[300];
 
-    (void)state;
     memset(path, 'p', sizeof path);
     path[256] = 0;
     assert_int_equal(ep_token_file(path), -EINVAL);
@@ -210,7 +201,7 @@ static void test_settings(void **state)
 
 /* ---- unencrypted ---- */
 
-static void test_unencrypted(void **state)
+TEST(test_unencrypted)
 {
     static const struct {
         const char *endpoint, *headers, *file;
@@ -230,16 +221,15 @@ static void test_unencrypted(void **state)
         {"file:///tmp/x", "Authorization: x", NULL, false},
     };
 
-    (void)state;
     for (size_t n = 0; n < 2 * sizeof cases / sizeof cases[0]; n++) {
         size_t i = n / 2;
         struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
                               .memory_size = EP_MEMORY_DEFAULT,
                               .endpoint = cases[i].endpoint,
                               .headers = cases[i].headers,
-                              .encoder = &ep_encoder_pprof,
                               .push = &ep_push_pyroscope};
         account_afresh();
+        unit_pprof(true);
         assert_int_equal(ep_endpoint_old(&c, n % 2 ? "null:" : NULL), n % 2);
         memset(&far, 0, sizeof far);
         ep_sim.file = "t";
@@ -255,17 +245,4 @@ static void test_unencrypted(void **state)
     ep_notice_to(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_content),
-        cmocka_unit_test(test_rotation),
-        cmocka_unit_test(test_new_token_is_tried_soon),
-        cmocka_unit_test(test_file_comes_late_and_goes),
-        cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_unencrypted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -24,7 +24,7 @@ struct server {
 };
 
 static struct {
-    bool down;
+    bool down, boots;
     uint64_t dice; /* not 0: one of four sends fails */
     struct server server[2];
     unsigned twice;
@@ -151,6 +151,8 @@ static int far_send(void *state, const struct ep_message *message, const struct 
     assert_string_equal(far.target->service, "unit");
     if (far.down || (far.dice && unit_random(&far.dice) % 4 == 0))
         return -ECONNREFUSED;
+    /* by the right clock, not of another year; of an earlier boot by its own */
+    assert_true(far.boots || ep_port_unix_ns() - message->start_unix_ns < 21 * DAY);
     if (server->limit_ns && ep_port_unix_ns() - message->start_unix_ns > server->limit_ns) {
         server->refused++;
         return -EBADMSG;
@@ -172,6 +174,8 @@ struct week {
     uint64_t cap_bytes;
     unsigned runs; /* of the profiler */
     bool unsteady; /* the link, when it is back */
+    bool wrong;    /* the clock, differently in each run until the link is back */
+    bool boots;    /* each run is a boot: the uptime begins again, and nobody knows the age of what is on the disk */
 };
 
 static void week_start(const struct week *week)
@@ -182,7 +186,7 @@ static void week_start(const struct week *week)
     spool.cap_bytes = week->cap_bytes;
     c.transport = NULL;
     c.endpoint = "https://new";
-    c.encoder = &ep_encoder_pprof;
+    unit_pprof(true);
     c.push = &ep_push_pyroscope;
     c.interval_ms = week->interval_ms;
     assert_int_equal(ep_endpoint_old(&c, week->answer == LIMIT_AND_OLD ? "https://old" : NULL),
@@ -225,26 +229,57 @@ static void week_check(const struct week *week)
     assert_int_equal(far.twice, 0);
     assert_true(new > 0);
     assert_true((old > 0) == (week->answer == LIMIT_AND_OLD));
+    if (week->boots) /* of another boot and of a later year: the first endpoint judges it */
+        return;
     assert_true((refused > 0) == (week->answer == LIMIT));
     assert_true((far.server[0].refused > 0) == (week->answer == LIMIT));
 }
 
+/* The machine starts again, a minute ago. right: what the right clock is ahead of the uptime. */
+static void boot(unsigned number, uint64_t *right)
+{
+    uint64_t passed = ep_sim.uptime_ns - MINUTE;
+
+    (void)snprintf(ep_sim.identity.boot_id, sizeof ep_sim.identity.boot_id, "boot %u", number);
+    ep_sim.uptime_ns = MINUTE;
+    *right += passed;
+    ep_sim.unix_minus_uptime_ns += passed;
+}
+
+/* In 2036, in 1996 and right; it is set in the middle of a run. */
+static void clock_set(const struct week *week, uint64_t right, unsigned turn)
+{
+    static const int years[] = {10, -30, 0};
+
+    if (week->wrong)
+        ep_sim.unix_minus_uptime_ns = right + (uint64_t)((int64_t)years[turn % 3] * 365 * (int64_t)DAY);
+}
+
 static void week_try(const struct week *week, uint64_t seed)
 {
-    uint64_t dice = seed;
+    uint64_t dice = seed, right;
 
     afresh();
     memset(&far, 0, sizeof far);
     memset(&sum, 0, sizeof sum);
     far.server[0].limit_ns = week->answer == NO_LIMIT ? 0 : HOUR;
     far.down = true;
+    far.boots = week->boots;
+    right = ep_sim.unix_minus_uptime_ns;
     for (unsigned i = 0; i < week->runs; i++) {
+        clock_set(week, right, i);
         week_start(week);
-        days(week, 7 * DAY / week->runs, &dice);
-        if (i + 1 < week->runs)
+        days(week, 7 * DAY / week->runs / 2, &dice);
+        clock_set(week, right, i + 1);
+        days(week, 7 * DAY / week->runs / 2, &dice);
+        if (i + 1 < week->runs) {
             week_stop();
+            if (week->boots)
+                boot(i + 1, &right);
+        }
     }
     assert_int_equal(far.server[0].profiles, 0);
+    clock_set(week, right, 2);
     far.down = false;
     far.dice = week->unsteady ? seed : 0;
     days(week, 6 * HOUR, &dice);
@@ -260,13 +295,12 @@ static void week_try(const struct week *week, uint64_t seed)
 }
 
 /* Every pair of values occurs. The spool holds all, or about a day. */
-static void test_week(void **state)
+TEST(test_week)
 {
     static const uint32_t interval_ms[] = {600000, 60000, 1800000};
     static const uint64_t cap_bytes[] = {16u << 20, 1u << 20};
     bool dropped = false;
 
-    (void)state;
     for (unsigned i = 0; i < 3 * 12; i += unit_step()) {
         struct week week = {.answer = i % ANSWERS,
                             .interval_ms = interval_ms[i / 3 % 3],
@@ -279,10 +313,40 @@ static void test_week(void **state)
     assert_true(dropped);
 }
 
-/* At the default interval. */
-static void test_default_interval(void **state)
+/* With clocks that are wrong in every way until the link is back: no profile is lost by its date. */
+TEST(test_week_of_wrong_clocks)
 {
-    (void)state;
+    for (unsigned i = 0; i < ANSWERS * 2; i++) {
+        struct week week = {.answer = i % ANSWERS,
+                            .interval_ms = 600000,
+                            .cap_bytes = 16u << 20,
+                            .runs = 1 + 4 * (i / ANSWERS),
+                            .unsteady = i % 2,
+                            .wrong = true};
+        week_try(&week, i + 1);
+        assert_int_equal(sum.lost[EP_LOSS_SPOOL_FULL], 0);
+    }
+}
+
+/* Boots with clocks that are wrong in every way, while the spool stays: measured = delivered + counted. */
+TEST(test_week_of_boots)
+{
+    for (unsigned answer = 0; answer < ANSWERS; answer++) {
+        struct week week = {.answer = answer,
+                            .interval_ms = 600000,
+                            .cap_bytes = 16u << 20,
+                            .runs = 7,
+                            .unsteady = true,
+                            .wrong = true,
+                            .boots = true};
+        week_try(&week, 1000 + answer);
+        assert_int_equal(sum.lost[EP_LOSS_SPOOL_FULL], 0);
+    }
+}
+
+/* At the default interval. */
+TEST(test_default_interval)
+{
     for (unsigned answer = 0; answer < ANSWERS; answer += unit_step()) {
         struct week week = {.answer = answer, .interval_ms = 10000, .cap_bytes = 4u << 20, .runs = 2};
         week_try(&week, answer + 1);
@@ -292,11 +356,6 @@ static void test_default_interval(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_week),
-        cmocka_unit_test(test_default_interval),
-    };
-
     ep_transport_https = &far_transport;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -130,11 +130,22 @@ class Segment:
         return tuple(frames)
 
 
+def file_of(path):
+    """Functions of the vdso are modules of their own."""
+    return path.split(':')[0]
+
+
 def take_dictionary(segment, message):
+    kernel = [m for m in message['modules'] if one(m, 'path', b'').startswith(b'[vdso]')]
+    if kernel:  # its functions, and what lies between them
+        starts = [one(m, 'address') - 0x3000 for m in kernel]
+        want([one(m, 'path') for m in kernel] == [b'[vdso]', b'[vdso]:first', b'[vdso]', b'[vdso]:second'], 'names in the vdso')
+        want(starts[:3] == [0, 64, 96] and one(kernel[1], 'size') == 32 and one(kernel[3], 'size') == 64 and
+             all(one(m, 'base') - one(kernel[0], 'base') == start for m, start in zip(kernel, starts)), 'ranges in the vdso')
     for module in message['modules']:
         segment.modules.append((one(module, 'base'), one(module, 'size'), one(module, 'address'),
-                                one(module, 'path', b'').decode()))
-        path, size = one(module, 'path', b''), len(one(module, 'build_id', b''))
+                                file_of(one(module, 'path', b'').decode())))
+        path, size = file_of(one(module, 'path', b'').decode()).encode(), len(one(module, 'build_id', b''))
         want(size == {b'/usr/bin/service': 20, b'[vdso]': 0}.get(path, 2), f'build id of {path}: {size} bytes')
     frame = 0
     for nodes in message['nodes']:
@@ -197,7 +208,7 @@ def frame_of(profile, location, text):
         function = profile['function'][one(lines[0], 'function_id') - 1]
         return text(one(function, 'name'))
     mapping = profile['mapping'][mapping - 1]
-    return f'{text(one(mapping, "filename"))}:{address:#x}'
+    return f'{file_of(text(one(mapping, "filename")))}:{address:#x}'
 
 
 def check_tables(profile, text):
@@ -211,7 +222,7 @@ def check_tables(profile, text):
     for mapping in profile['mapping']:
         want(not any(one(mapping, f) for f in ('memory_start', 'memory_limit', 'file_offset', 'has_functions')),
              'a mapping is not at 0')
-        path, build_id = text(one(mapping, 'filename')), text(one(mapping, 'build_id'))
+        path, build_id = file_of(text(one(mapping, 'filename'))), text(one(mapping, 'build_id'))
         want(re.fullmatch('[0-9a-f]*', build_id) and len(build_id) == {'/usr/bin/service': 40, '[vdso]': 0}.get(path, 4),
              f'build id {build_id} of {path}')
 

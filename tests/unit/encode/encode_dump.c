@@ -54,6 +54,18 @@ static const struct ep_transport transport = {.name = "dump", .send = send_};
 static const uint8_t ids[3][20] = {{0xab, 0x01, 0xff}, {0x00, 0x10}, {0}};
 static struct ep_module_info modules[3];
 
+/* The kernel's mapping has two functions, the second one larger than what is left of the mapping. */
+static bool next_function(uintptr_t from, uintptr_t end, struct ep_port_function *function)
+{
+    const uintptr_t first = modules[2].start + 64, second = modules[2].end - 64;
+
+    if (end > modules[2].end || from > second)
+        return false;
+    *function = from > first ? (struct ep_port_function){second, 4096, "second"}
+                             : (struct ep_port_function){first, 32, "first"};
+    return function->start >= from && function->start < end;
+}
+
 /* Three mappings of the synthetic code: with a long build id, a short one and none, at different biases. */
 static void modules_make(void)
 {
@@ -74,6 +86,7 @@ static void modules_make(void)
     }
     ep_sim.modules = modules;
     ep_sim.module_count = 3;
+    ep_sim.function = next_function;
     ep_sim.clock_error = 24; /* EMFILE */
 }
 
@@ -160,15 +173,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: encode_dump compact|pprof FOLDER\n");
         return 2;
     }
-    config.encoder = argv[1][0] == 'c' ? NULL : &ep_encoder_pprof;
+    const bool pprof = argv[1][0] == 'p';
     folder = argv[2];
     ep_sim_reset();
     modules_make();
     FILE *truth = create("truth");
-    if (ep_start(&config) != 0)
+    if ((pprof && ep_pprof_start() != 0) || ep_start(&config) != 0)
         return 1;
     sample_all(truth);
-    if (config.encoder)
+    if (pprof)
         dump_threads();
     return ep_stop(1000) == 0 && fclose(truth) == 0 ? 0 : 1;
 }

@@ -1,11 +1,9 @@
 /*
- * control.c: the effects of requests, authorization, and well-formed error answers to arbitrary bytes. For ASan each
- * request is in its own block, and each answer in one of EP_CONTROL_ANSWER bytes.
+ * control.c: the effects of requests, authorization, and well-formed answers. For ASan each request is in its own
+ * block, and each answer in one of EP_CONTROL_ANSWER bytes. Arbitrary bytes are tests/fuzz/fuzz_request.c's.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 
 #include "core/features/control/control.h"
 #include "unit.h"
@@ -120,13 +118,12 @@ static int read_list(unsigned *number, size_t from, char *text, size_t room)
 }
 
 /* A list in parts, each in an answer of its own. */
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
     static const struct ep_tasks_source source = {ask_list, read_list};
     char request[40] = "POST /tasks", got[sizeof list] = "";
     uint64_t next = 0;
 
-    (void)state;
     assert_int_equal(asked("POST /tasks"), 501);
     ep_tasks_attach(&source);
     memset(list, '\n', sizeof list - 1);
@@ -154,12 +151,11 @@ static void test_tasks(void **state)
 }
 
 /* Only a part of an endpoint's places is for clients that wait for a list. */
-static void test_waiting_for_tasks(void **state)
+TEST(test_waiting_for_tasks)
 {
     static const struct ep_tasks_source source = {ask_list, read_list};
     struct ep_answer first;
 
-    (void)state;
     ep_tasks_attach(&source);
     patience = 0;
     looks_left = UINT_MAX;
@@ -180,9 +176,8 @@ static void test_waiting_for_tasks(void **state)
     ep_tasks_attach(NULL);
 }
 
-static void test_missing_kind(void **state)
+TEST(test_missing_kind)
 {
-    (void)state;
     begin();
     assert_int_equal(asked("GET /status"), 200);
     assert_null(strstr(answer, "unavailable"));
@@ -198,11 +193,10 @@ static void test_missing_kind(void **state)
     end();
 }
 
-static void test_what_requests_do(void **state)
+TEST(test_what_requests_do)
 {
     const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU), lock = EP_KIND_BIT(EP_KIND_LOCK), gc = EP_KIND_BIT(EP_KIND_GC);
 
-    (void)state;
     begin();
     assert_int_equal(asked("POST /level?high"), 200);
     assert_int_equal(ep_level_get(), EP_LEVEL_HIGH);
@@ -226,7 +220,7 @@ static void test_what_requests_do(void **state)
 }
 
 /* A refused request changes nothing. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     static const struct {
         const char *line;
@@ -253,7 +247,6 @@ static void test_refusals(void **state)
                  {"", 400},
                  {" /status", 400}};
 
-    (void)state;
     begin();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(ep_level_set(EP_LEVEL_LOW), 0);
@@ -268,7 +261,7 @@ static void test_refusals(void **state)
     assert_non_null(strstr(answer, "\"running\":false"));
 }
 
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
     static const char *const bad[] = {"",
                                       "Authorization: Bearer \r\n",
@@ -283,7 +276,6 @@ static void test_tokens(void **state)
                                       "X: Authorization: Bearer 0123456789abcdef\r\n",
                                       "Authorization: Bearer 0123456789abcdef\r\nAuthorization: Bearer 1\r\n"};
 
-    (void)state;
     begin();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(ask("POST /level?high", bad[i], TOKEN), 401);
@@ -298,9 +290,8 @@ static void test_tokens(void **state)
 }
 
 /* The answer has room for the largest values. */
-static void test_largest_answer(void **state)
+TEST(test_largest_answer)
 {
-    (void)state;
     begin();
     struct ep *ep = ep_running();
     for (unsigned i = 0; i < EP_COUNTERS; i++)
@@ -325,49 +316,4 @@ static void test_largest_answer(void **state)
     end();
 }
 
-/* Valid requests with changed, truncated or repeated bytes, and random bytes. Without the token nothing changes. */
-static void test_any_bytes(void **state)
-{
-    static const char *const seeds[] = {"POST /kinds?on=lock,gc&off=cpu HTTP/1.1\r\nHost: x\r\n\r\n",
-                                        "GET /status HTTP/1.1\r\nAuthorization: Bearer 0123456789abcdeX\r\nA:\r\n\r\n",
-                                        "PUT /level?high HTTP/1.0\n\n"};
-    static const char special[] = "\0\r\n :?=&,/\xff"
-                                  "1aA";
-    char request[EP_CONTROL_REQUEST + 16];
-    uint64_t dice = 11;
-    unsigned good = 0;
-
-    (void)state;
-    begin();
-    for (unsigned i = 0; i < 60000; i++) {
-        const char *seed = seeds[i % 3];
-        size_t size = strlen(seed);
-        memcpy(request, seed, size);
-        for (unsigned n = unit_random(&dice) % 4; n; n--)
-            request[unit_random(&dice) % size] = special[unit_random(&dice) % (sizeof special - 1)];
-        if (i % 5 == 0)
-            size = unit_random(&dice) % size;
-        if (i % 7 == 0)
-            for (; size < sizeof request; size++)
-                request[size] = (char)unit_random(&dice);
-        (void)ep_request_complete(request, size, EP_CONTROL_REQUEST);
-        uint32_t kinds = ep_kinds_get();
-        assert_int_not_equal(ask_bytes(request, size, TOKEN), 200);
-        assert_int_equal(ep_kinds_get(), kinds);
-        good += ask_bytes(request, size, NULL) == 200;
-        assert_int_equal(ep_kinds_get() & ~EP_KINDS_ALL, 0);
-    }
-    assert_true(good > 5000);
-    end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_requests_do),  cmocka_unit_test(test_missing_kind), cmocka_unit_test(test_tasks),
-        cmocka_unit_test(test_waiting_for_tasks), cmocka_unit_test(test_refusals),     cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_largest_answer),    cmocka_unit_test(test_any_bytes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,8 +1,7 @@
 /*
  * pull.c, views.c and metrics.c: a pulled profile has the samples of its time range, in pieces of any size, whatever
- * happens meanwhile. Pulling does not affect pushed profiles. Arbitrary requests get well-formed answers.
+ * happens meanwhile. Pulling does not affect pushed profiles. Arbitrary bytes are tests/fuzz/fuzz_request.c's.
  */
-#include <stdlib.h>
 
 #include "account.h"
 #include "core/features/pull/pull.h"
@@ -187,11 +186,10 @@ static struct sums pulled(const char *line)
 
 /* ---- tests ---- */
 
-static void test_cpu_of_a_time(void **state)
+TEST(test_cpu_of_a_time)
 {
     struct ep_answer answer;
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (unsigned i = 0; i < 10; i++)
         tick(i, 1);
@@ -225,11 +223,10 @@ static void one_more(void)
 
 /* Two requests at once, for different ranges. A slow client gets the state at the end of its range, without later tags.
  */
-static void test_views_overlap(void **state)
+TEST(test_views_overlap)
 {
     struct ep_answer first, second;
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     assert_int_equal(ep_tag_push("tag", "early"), 0);
     (void)ask_with("GET /debug/pprof/profile?seconds=2", "", NULL, &first);
@@ -259,12 +256,11 @@ static void another_clock(void)
 }
 
 /* A clock other than the one asked for is told in the profile, as it was at the end of its range. */
-static void test_clock_error(void **state)
+TEST(test_clock_error)
 {
     struct ep_answer answer;
     char comment[64];
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (unsigned error = 0; error <= EACCES; error += EACCES) {
         ep_sim.clock_error = error;
@@ -281,11 +277,10 @@ static void test_clock_error(void **state)
 }
 
 /* Totals since the start, and of ranges; the ranges add up to the total. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
     uint64_t in_times = 0, dice = 3;
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (unsigned round = 0; round < 6; round++) {
         struct ep_answer answer;
@@ -302,11 +297,10 @@ static void test_sums(void **state)
 }
 
 /* Counts of months. */
-static void test_large_counts(void **state)
+TEST(test_large_counts)
 {
     const uint32_t count = 4000000000u;
 
-    (void)state;
     begin(NULL, KINDS);
     for (unsigned i = 0; i < 5; i++) {
         event(EP_KIND_ALLOC, count, 100ull * count, 7);
@@ -337,9 +331,8 @@ static uint64_t truncated(void)
 }
 
 /* Without a receiver its tree is emptied as well, so that pulled profiles have room. */
-static void test_pull_alone(void **state)
+TEST(test_pull_alone)
 {
-    (void)state;
     begin(NULL, KINDS);
     const uint64_t before = truncated();
     for (unsigned round = 0; round < 40; round++) {
@@ -359,9 +352,8 @@ static void test_pull_alone(void **state)
 }
 
 /* More stacks than fit: detail is lost, totals are correct. */
-static void test_full_tree(void **state)
+TEST(test_full_tree)
 {
-    (void)state;
     begin(&receiver_transport, KINDS);
     const uint64_t before = truncated();
     for (unsigned i = 0; i < 3000; i++) {
@@ -379,11 +371,10 @@ static void test_full_tree(void **state)
 }
 
 /* There are three places; further requests wait for a while. */
-static void test_all_places_used(void **state)
+TEST(test_all_places_used)
 {
     struct ep_answer answer[4];
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(ask_with("GET /debug/pprof/profile?seconds=30", "", NULL, &answer[i]), 0);
@@ -403,11 +394,10 @@ static void test_all_places_used(void **state)
 }
 
 /* The next run reports nothing of the last one, especially not with its own addresses. */
-static void test_next_run_has_own_data(void **state)
+TEST(test_next_run_has_own_data)
 {
     struct ep_answer counting, standing;
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     event(EP_KIND_EXCEPTION, 1, 1, 3);
     (void)ask_with("GET /debug/pprof/exception?seconds=5", "", NULL, &counting);
@@ -433,12 +423,11 @@ static void test_next_run_has_own_data(void **state)
 }
 
 /* A thread dump for pull is in no message; a dump for both is in both. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
     struct ep_sim_thread threads[3] = {
         {.tid = 5, .error = -EAGAIN}, {.tid = 6, .error = -EAGAIN}, {.tid = 7, .error = -EAGAIN}};
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     ep_sim.thread = threads;
     ep_sim.thread_count = 3;
@@ -466,7 +455,7 @@ static void test_threads(void **state)
     end();
 }
 
-static void test_requests(void **state)
+TEST(test_requests)
 {
     static const struct {
         const char *line;
@@ -499,7 +488,6 @@ static void test_requests(void **state)
                  {"GET", 400},
                  {"", 400}};
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(asked(cases[i].line), cases[i].status);
@@ -516,7 +504,7 @@ static void test_requests(void **state)
 }
 
 /* "user:TOKEN" and others in base64. */
-static void test_tokens(void **state)
+TEST(test_tokens)
 {
     static const struct {
         const char *headers;
@@ -537,7 +525,6 @@ static void test_tokens(void **state)
                  {"Authorization: Bearer 0123456789abcdef\r\nAuthorization: Basic x\r\n", 401}};
     struct ep_answer answer;
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(ask_with("GET /control/status", cases[i].headers, TOKEN, &answer), cases[i].status);
@@ -550,8 +537,35 @@ static void test_tokens(void **state)
     end();
 }
 
+/* A page of another site in the user's browser, with the token that the browser keeps or without. */
+TEST(test_pages_of_other_sites)
+{
+    static const struct {
+        const char *header;
+        int status;
+    } cases[] = {
+        {"Sec-Fetch-Site: cross-site", 403}, {"sec-fetch-site:same-site", 403},    {"Origin: null", 403},
+        {"Origin: http://127.0.0.1", 403},   {"Sec-Fetch-Site: same-origin", 200}, {"Sec-Fetch-Site: none", 200}};
+    static const char *const lines[] = {"GET /metrics", "GET /debug/pprof/", "GET /debug/pprof/symbol",
+                                        "GET /control/status"};
+
+    begin(&receiver_transport, KINDS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
+            char request[300];
+            struct ep_answer answer;
+            int size = snprintf(request, sizeof request,
+                                "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " TOKEN "\r\n%s\r\n\r\n",
+                                lines[k], cases[i].header);
+            assert_int_equal(ask_bytes(request, (size_t)size, TOKEN, &answer), cases[i].status);
+            if (k < 3)
+                assert_int_equal(ask_bytes(request, (size_t)size, NULL, &answer), cases[i].status);
+        }
+    end();
+}
+
 /* Without a token, requests with a foreign Host are refused. */
-static void test_hosts(void **state)
+TEST(test_hosts)
 {
     static const struct {
         const char *host;
@@ -560,7 +574,6 @@ static void test_hosts(void **state)
                  {"192.0.2.1", 200},     {"evil.example", 403},   {"localhost.evil", 403}, {"x", 403},
                  {"127.0.0.1.evil", 403}};
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char request[200];
@@ -573,9 +586,8 @@ static void test_hosts(void **state)
 }
 
 /* The largest values fit. */
-static void test_largest_metrics(void **state)
+TEST(test_largest_metrics)
 {
-    (void)state;
     begin(&receiver_transport, KINDS);
     struct ep *ep = ep_running();
     for (unsigned i = 0; i < EP_COUNTERS; i++)
@@ -594,56 +606,13 @@ static void test_largest_metrics(void **state)
     (void)ep_stop(20000);
 }
 
-/* Headers in any order, requests with changed, truncated or repeated bytes, and random bytes. Without the token nothing
- * changes. */
-static void test_any_bytes(void **state)
-{
-    static const char *const seeds[] = {
-        "GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n",
-        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic OjAxMjM0NTY3ODlhYmNkZWY=\r\nA:\r\n\r\n",
-        "POST /control/level?high HTTP/1.1\r\nAuthorization: Bearer 0123456789abcdeX\r\n\r\n",
-        "GET /debug/pprof/exception HTTP/1.0\n\n"};
-    static const char special[] = "\0\r\n :?=&,/\xff"
-                                  "1aA";
-    char request[EP_PULL_REQUEST + 16];
-    uint64_t dice = 12;
-    unsigned good = 0, begun = 0;
-
-    (void)state;
-    begin(&receiver_transport, KINDS);
-    for (unsigned i = 0; i < 30000; i++) {
-        struct ep_answer answer;
-        const char *seed = seeds[i % 4];
-        size_t size = strlen(seed);
-        memcpy(request, seed, size);
-        for (unsigned n = unit_random(&dice) % 4; n; n--)
-            request[unit_random(&dice) % size] = special[unit_random(&dice) % (sizeof special - 1)];
-        if (i % 5 == 0)
-            size = unit_random(&dice) % size;
-        if (i % 7 == 0)
-            for (; size < sizeof request; size++)
-                request[size] = (char)unit_random(&dice);
-        (void)ep_request_complete(request, size, EP_PULL_REQUEST);
-        const int status = ask_bytes(request, size, i % 2 ? TOKEN : NULL, &answer);
-        ep_pull_done(&answer);
-        good += status == 200;
-        begun += status == 0;
-        assert_int_equal(ep_level_get(), EP_LEVEL_LOW);
-    }
-    if (good < 1500 || begun < 1500)
-        print_error("%u answered, %u begun\n", good, begun);
-    assert_true(good > 1500 && begun > 1500);
-    end();
-}
-
 /* The order of headers does not matter. */
-static void test_header_order(void **state)
+TEST(test_header_order)
 {
     static const char *const headers[] = {"Host: 127.0.0.1\r\n", "Authorization: Bearer " TOKEN "\r\n",
                                           "Accept: */*\r\n", "User-Agent: Go-http-client/1.1\r\n",
                                           "X: Authorization\r\n"};
 
-    (void)state;
     begin(&receiver_transport, KINDS);
     for (unsigned order = 0; order < 120; order++) {
         unsigned left = 5, place[5] = {0, 1, 2, 3, 4}, code = order;
@@ -659,26 +628,4 @@ static void test_header_order(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_of_a_time),
-        cmocka_unit_test(test_views_overlap),
-        cmocka_unit_test(test_clock_error),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_large_counts),
-        cmocka_unit_test(test_pull_alone),
-        cmocka_unit_test(test_full_tree),
-        cmocka_unit_test(test_all_places_used),
-        cmocka_unit_test(test_next_run_has_own_data),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_largest_metrics),
-        cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_header_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

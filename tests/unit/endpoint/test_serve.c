@@ -82,13 +82,12 @@ static void check_address(const char *text)
 }
 
 /* What is an address, and which one, is the same as for the C library. */
-static void test_addresses_as_in_libc(void **state)
+TEST(test_addresses_as_in_libc)
 {
     static const char *const parts[] = {":", "::", ".", "0", "1", "ffff", "12345", "a", "F0", "127", "256", "01", "g"};
     uint64_t dice = 1;
     struct ep_address address;
 
-    (void)state;
     for (unsigned i = 0; i < 200000; i++) {
         char text[64] = "";
         const bool likely = unit_random(&dice) & 1;
@@ -123,9 +122,8 @@ static void test_addresses_as_in_libc(void **state)
     assert_false(ep_address_loopback(&address));
 }
 
-static void test_where_it_listens(void **state)
+TEST(test_where_it_listens)
 {
-    (void)state;
     begin();
     assert_int_equal(ep_control_start("/run/app.sock", NULL), 1);
     assert_string_equal(ep_sim.listen[EP_ROLE_CONTROL].path, "/run/app.sock");
@@ -149,13 +147,12 @@ static void test_where_it_listens(void **state)
 /* ---- clients ---- */
 
 /* A body is complete with every size of a socket's buffer that the head fits into. */
-static void test_small_sockets(void **state)
+TEST(test_small_sockets)
 {
     const struct ep_pull_config config = {.memory = pull_memory, .memory_size = sizeof pull_memory, .where = "80"};
     static const uint16_t stack[] = {1, 2, 3};
     static const char ask[] = "GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-    (void)state;
     for (ep_sim.socket_room = 300; ep_sim.socket_room < 1000; ep_sim.socket_room += 111) {
         const size_t room = ep_sim.socket_room;
         unsigned length = 0;
@@ -179,11 +176,10 @@ static void test_small_sockets(void **state)
 
 /* All places are taken by clients that say nothing; they are disconnected after two seconds, and then others are
  * served. */
-static void test_slow_clients(void **state)
+TEST(test_slow_clients)
 {
     int slow[4];
 
-    (void)state;
     begin();
     assert_int_equal(ep_control_start("80", TOKEN), 1);
     for (unsigned i = 0; i < 4; i++)
@@ -204,9 +200,8 @@ static void test_slow_clients(void **state)
 }
 
 /* Whichever call fails, the start says so or the client is served or disconnected, and the next client is served. */
-static void test_each_call_fails(void **state)
+TEST(test_each_call_fails)
 {
-    (void)state;
     for (unsigned n = 1;; n++) {
         begin();
         ep_sim.fail_at = ep_sim.calls + n;
@@ -235,9 +230,8 @@ static void test_each_call_fails(void **state)
 }
 
 /* A child serves nobody and can start its own endpoint. */
-static void test_fork(void **state)
+TEST(test_fork)
 {
-    (void)state;
     begin();
     assert_int_equal(ep_control_start("80", TOKEN), 1);
     int client = connect_and_ask(EP_ROLE_CONTROL, "GET /");
@@ -251,13 +245,4 @@ static void test_fork(void **state)
     assert_int_equal(ep_control_stop(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses_as_in_libc), cmocka_unit_test(test_where_it_listens),
-        cmocka_unit_test(test_small_sockets),        cmocka_unit_test(test_slow_clients),
-        cmocka_unit_test(test_each_call_fails),      cmocka_unit_test(test_fork),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -7,23 +7,27 @@
 
 #define ENDPOINT "EDGEPROF_ENDPOINT=http://h:1"
 
+static int pprof; /* the last result of ep_pprof_from_env() */
+
 static int take(struct ep_config *config, const char *const *environment)
 {
     ep_sim_reset();
     ep_sim.environment = environment;
     int result = ep_config_from_env(config);
+    pprof = result < 0 ? result : ep_pprof_from_env(config);
     ep_sim.environment = NULL;
+    if (result >= 0 && pprof < 0)
+        result = pprof;
     if (result >= 0)
         assert_string_equal(ep_start_error(), "");
     return result;
 }
 #define TAKE(config, ...) take(config, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_own_variables(void **state)
+TEST(test_own_variables)
 {
     struct ep_config c = {0};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "OTHER=1"), 0);
     assert_int_equal(TAKE(&c, ENDPOINT), 1);
     assert_string_equal(c.endpoint, "http://h:1");
@@ -36,7 +40,7 @@ static void test_own_variables(void **state)
     assert_int_equal(c.budget_ppm, 1500);
     assert_int_equal(TAKE(&c, "EDGEPROF_LEVEL=high", "EDGEPROF_FORMAT=pprof"), 0);
     assert_int_equal(c.level, EP_LEVEL_HIGH);
-    assert_ptr_equal(c.encoder, &ep_encoder_pprof);
+    assert_int_equal(pprof, 1);
     assert_int_equal(TAKE(&c, "EDGEPROF_THREAD_LABELS=1"), 0);
     assert_int_equal(c.flags, EP_THREAD_LABELS);
     assert_int_equal(TAKE(&c, "EDGEPROF_IDLE_WAITS=true", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_ALL_EVENTS=1",
@@ -57,12 +61,11 @@ static void test_own_variables(void **state)
     assert_int_equal(c.flags & EP_NO_PIN, 0);
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
     char all[128] = "EDGEPROF_KINDS=";
     struct ep_config c = {0};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "EDGEPROF_KINDS=cpu"), 0);
     assert_int_equal(c.kinds, EP_KIND_BIT(EP_KIND_CPU));
     for (unsigned kind = 1; kind < EP_KINDS; kind++) {
@@ -79,7 +82,7 @@ static void test_kinds(void **state)
 }
 
 /* The program's own settings are never overwritten. */
-static void test_program_wins(void **state)
+TEST(test_program_wins)
 {
     const struct ep_config chosen = {.service = "mine",
                                      .tags = "x=y",
@@ -89,13 +92,12 @@ static void test_program_wins(void **state)
                                      .budget_ppm = 3,
                                      .interval_ms = 500,
                                      .endpoint = "null:",
-                                     .encoder = &ep_encoder_pprof,
                                      .push = &ep_push_pyroscope,
                                      .headers = "Authorization: Bearer mine",
                                      .flags = EP_THREAD_LABELS};
     struct ep_config c = chosen;
 
-    (void)state;
+    unit_pprof(true);
     assert_int_equal(TAKE(&c, ENDPOINT, "EDGEPROF_SERVICE=a", "EDGEPROF_TAGS=a=b", "EDGEPROF_LEVEL=high",
                           "EDGEPROF_KINDS=cpu", "EDGEPROF_RATE=97", "EDGEPROF_BUDGET=9", "EDGEPROF_INTERVAL=100",
                           "EDGEPROF_FORMAT=compact", "EDGEPROF_THREAD_LABELS=0", "EDGEPROF_TOKEN=t",
@@ -104,10 +106,12 @@ static void test_program_wins(void **state)
                           "OTEL_SERVICE_NAME=c", "OTEL_RESOURCE_ATTRIBUTES=service.name=d,e=f"),
                      1);
     assert_memory_equal(&c, &chosen, sizeof c);
+    assert_int_equal(pprof, 1); /* the program has started it */
+    unit_pprof(false);
 }
 
 /* Adds sources in order of increasing precedence; each must override the earlier ones. */
-static void test_precedence(void **state)
+TEST(test_precedence)
 {
     static const char *const services[] = {"OTEL_RESOURCE_ATTRIBUTES=service.name=from-attributes,k=attributes",
                                            "OTEL_SERVICE_NAME=from-otel", "PYROSCOPE_APPLICATION_NAME=from-pyroscope",
@@ -116,7 +120,6 @@ static void test_precedence(void **state)
     static const char *const names[] = {"from-attributes", "from-otel", "from-pyroscope", "from-edgeprof"};
     const char *environment[8] = {ENDPOINT, services[0]};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         struct ep_config c = {0};
         environment[1 + i] = services[i];
@@ -141,33 +144,33 @@ static void test_precedence(void **state)
 }
 
 /* The kind of server determines the format. */
-static void test_format(void **state)
+TEST(test_format)
 {
     static const struct {
         const char *endpoint, *format;
-        const struct ep_encoder *taken;
+        bool pprof;
     } cases[] = {
-        {ENDPOINT, "X=1", NULL},
-        {ENDPOINT, "EDGEPROF_FORMAT=pprof", &ep_encoder_pprof},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", &ep_encoder_pprof},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", NULL},
-        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=pprof", &ep_encoder_pprof},
+        {ENDPOINT, "X=1", false},
+        {ENDPOINT, "EDGEPROF_FORMAT=pprof", true},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "X=1", true},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", false},
+        {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=pprof", true},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_config c = {0};
         assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].format), 1);
-        assert_ptr_equal(c.encoder, cases[i].taken);
-        assert_ptr_equal(c.push, cases[i].taken ? &ep_push_pyroscope : NULL);
+        assert_int_equal(pprof, cases[i].pprof);
+        assert_ptr_equal(c.push, cases[i].pprof ? &ep_push_pyroscope : NULL);
     }
     struct ep_config c = {.endpoint = "http://mine"};
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_AUTH_TOKEN=t"), 1);
-    assert_null(c.encoder);
+    assert_int_equal(pprof, 0);
+    assert_null(c.push);
     assert_null(c.headers);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     static const struct {
         const char *endpoint, *a, *b;
@@ -181,7 +184,6 @@ static void test_names(void **state)
         {"PYROSCOPE_SERVER_ADDRESS=http://p", "EDGEPROF_FORMAT=compact", "X=1", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_config c = {0};
         assert_int_equal(TAKE(&c, cases[i].endpoint, cases[i].a, cases[i].b), 1);
@@ -194,7 +196,7 @@ static void test_names(void **state)
 
 #define PYROSCOPE "PYROSCOPE_SERVER_ADDRESS=http://p"
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
     static const struct {
         const char *endpoint, *a, *b, *headers;
@@ -223,7 +225,6 @@ static void test_headers(void **state)
         {PYROSCOPE, "PYROSCOPE_HTTP_HEADERS={\"X-Scope-OrgID\":\"1\"}", "PYROSCOPE_TENANT_ID=2", "X-Scope-OrgID: 1"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_config c = {
             .memory = account_memory(EP_MEMORY_DEFAULT), .memory_size = EP_MEMORY_DEFAULT, .flags = EP_MANUAL};
@@ -238,7 +239,7 @@ static void test_headers(void **state)
 }
 
 /* A refusal names the variable, but never its value. */
-static void test_headers_refused(void **state)
+TEST(test_headers_refused)
 {
     static const struct {
         const char *variable, *said;
@@ -267,7 +268,6 @@ static void test_headers_refused(void **state)
         {"PYROSCOPE_HTTP_HEADERS={\"a\":\"b\" \"c\":\"d\"}", "PYROSCOPE_HTTP_HEADERS"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_config c = {0};
         assert_int_equal(TAKE(&c, PYROSCOPE, cases[i].variable), -EINVAL);
@@ -282,11 +282,10 @@ static void test_headers_refused(void **state)
 }
 
 /* Lengths around the limit. */
-static void test_headers_length(void **state)
+TEST(test_headers_length)
 {
     static char variable[EP_HEADERS_BYTES + 64];
 
-    (void)state;
     for (size_t size = EP_HEADERS_BYTES - 40; size < EP_HEADERS_BYTES + 8; size++) {
         struct ep_config c = {0};
         const size_t at = (size_t)snprintf(variable, sizeof variable, "EDGEPROF_TOKEN=");
@@ -308,7 +307,7 @@ static const char *tags_of(const char *variable)
     return c.tags ? c.tags : "(none)";
 }
 
-static void test_labels(void **state)
+TEST(test_labels)
 {
     static const struct {
         const char *variable, *tags;
@@ -331,7 +330,6 @@ static void test_labels(void **state)
         {"PYROSCOPE_LABELS=service.name:s", "service_name=s"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_string_equal(tags_of(cases[i].variable), cases[i].tags);
     struct ep_config c = {0};
@@ -341,14 +339,13 @@ static void test_labels(void **state)
 }
 
 /* The result is always a list of tags that ep_start() accepts. */
-static void test_labels_start(void **state)
+TEST(test_labels_start)
 {
     struct ep_config c = {.memory = account_memory(EP_MEMORY_DEFAULT),
                           .memory_size = EP_MEMORY_DEFAULT,
                           .endpoint = "null:",
                           .flags = EP_MANUAL};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "OTEL_RESOURCE_ATTRIBUTES=service.name=%E2%82%AC,1.2=%2C%3d,k8s.pod=x"), 0);
     assert_int_equal(ep_start(&c), 0);
     assert_string_equal(ep_running()->config.service, "\xe2\x82\xac");
@@ -357,11 +354,10 @@ static void test_labels_start(void **state)
 }
 
 /* Lengths around the limit: accepted completely, or refused with a message. */
-static void test_labels_length(void **state)
+TEST(test_labels_length)
 {
     static char variable[2 * EP_STRINGS_BYTES + 64];
 
-    (void)state;
     for (size_t size = EP_STRINGS_BYTES - 8; size < EP_STRINGS_BYTES + 8; size++) {
         struct ep_config c = {0};
         const int at = snprintf(variable, sizeof variable, "OTEL_RESOURCE_ATTRIBUTES=k=");
@@ -384,7 +380,7 @@ static uint32_t kinds_of(const char *a, const char *b)
     return c.kinds;
 }
 
-static void test_pyroscope_kinds(void **state)
+TEST(test_pyroscope_kinds)
 {
     static const struct {
         const char *name;
@@ -399,7 +395,6 @@ static void test_pyroscope_kinds(void **state)
                                                                                       "n", "f",     "off"};
     const uint32_t cpu = EP_KIND_BIT(EP_KIND_CPU);
 
-    (void)state;
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         char variable[80];
         for (size_t k = 0; k < sizeof on / sizeof on[0]; k++) {
@@ -416,11 +411,10 @@ static void test_pyroscope_kinds(void **state)
     }
 }
 
-static void test_pyroscope_enabled(void **state)
+TEST(test_pyroscope_enabled)
 {
     struct ep_config c = {0};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_PROFILING_ENABLED=0"), 0);
     assert_null(c.endpoint);
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_PROFILING_ENABLED=true"), 1);
@@ -431,11 +425,10 @@ static void test_pyroscope_enabled(void **state)
 }
 
 /* No profile was requested: other programs' variables are ignored. */
-static void test_profiling_not_requested(void **state)
+TEST(test_profiling_not_requested)
 {
     struct ep_config c = {0};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "EDGEPROF_ENDPOINT=", "PYROSCOPE_SERVER_ADDRESS=", "OTEL_RESOURCE_ATTRIBUTES=%zz",
                           "PYROSCOPE_LABELS=nonsense", "PYROSCOPE_PROFILING_CPU_ENABLED=maybe",
                           "PYROSCOPE_APPLICATION_NAME=a", "OTEL_SERVICE_NAME=b"),
@@ -446,11 +439,10 @@ static void test_profiling_not_requested(void **state)
 }
 
 /* Pulling needs no endpoint; without one, other programs' variables are ignored. */
-static void test_pull_without_endpoint(void **state)
+TEST(test_pull_without_endpoint)
 {
     struct ep_config c = {0};
 
-    (void)state;
     assert_int_equal(TAKE(&c, "EDGEPROF_PULL=", "EDGEPROF_ENDPOINT="), 0);
     assert_int_equal(TAKE(&c, "EDGEPROF_PULL=4041", "EDGEPROF_LEVEL=high"), 1);
     assert_null(c.endpoint);
@@ -472,7 +464,7 @@ static void assert_refused(const char *variable)
     assert_null(strchr(ep_start_error(), '\n'));
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
     static const char *const bad[] = {
         "EDGEPROF_RATE=0",
@@ -525,7 +517,6 @@ static void test_malformed(void **state)
     };
     struct ep_config c = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_refused(bad[i]);
     assert_int_equal(TAKE(&c, "PYROSCOPE_SERVER_ADDRESS=http://p", "PYROSCOPE_PROFILING_ENABLED=maybe"), -EINVAL);
@@ -533,27 +524,4 @@ static void test_malformed(void **state)
     assert_non_null(strstr(ep_start_error(), "PYROSCOPE_PROFILING"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_variables),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_program_wins),
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_headers_refused),
-        cmocka_unit_test(test_headers_length),
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_labels_start),
-        cmocka_unit_test(test_labels_length),
-        cmocka_unit_test(test_pyroscope_kinds),
-        cmocka_unit_test(test_pyroscope_enabled),
-        cmocka_unit_test(test_profiling_not_requested),
-        cmocka_unit_test(test_pull_without_endpoint),
-        cmocka_unit_test(test_malformed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -87,12 +87,11 @@ static void check(unsigned held[EP_PAST_PARTS])
     }
 }
 
-static void test_newest_stay(void **state)
+TEST(test_newest_stay)
 {
     uint64_t dice = 7, tick = 1000;
     unsigned held[EP_PAST_PARTS];
 
-    (void)state;
     reset(sizeof memory);
     for (unsigned i = 0; i < 20000; i++) {
         unsigned way = unit_random(&dice) % 100;
@@ -109,12 +108,11 @@ static void test_newest_stay(void **state)
     assert_true(held[EP_PAST_EVENTS] > ep_past.part[EP_PAST_EVENTS].capacity * 9 / 10);
 }
 
-static void test_stacks_and_threads_give_way(void **state)
+TEST(test_stacks_and_threads_give_way)
 {
     uint64_t dice = 3;
     unsigned held[EP_PAST_PARTS];
 
-    (void)state;
     reset(EP_INCIDENT_MEMORY_MIN);
     for (unsigned i = 0; i < 20000; i++) {
         add(&dice, i, 5000, 3000); /* nearly each stack and thread is new */
@@ -125,13 +123,12 @@ static void test_stacks_and_threads_give_way(void **state)
     assert_true(held[EP_PAST_CPU] + held[EP_PAST_EVENTS] > ep_past.tree.node_capacity / DEPTH / 2);
 }
 
-static void test_long_values(void **state)
+TEST(test_long_values)
 {
     struct ep_past_sample sample = {.kind = EP_KIND_WAIT, .tid = 1, .tick = 1, .value_ns = 600000000000u};
     struct ep_past_walk walk = {.at = {0}};
     uint64_t tick;
 
-    (void)state;
     reset(EP_INCIDENT_MEMORY_MIN);
     ep_past_add(&tree, &sample); /* ten minutes */
     sample.value_ns = UINT64_MAX;
@@ -142,12 +139,4 @@ static void test_long_values(void **state)
     assert_int_equal(ep_past_init(memory, EP_INCIDENT_MEMORY_MIN - 1), -ENOMEM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_newest_stay),
-        cmocka_unit_test(test_stacks_and_threads_give_way),
-        cmocka_unit_test(test_long_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

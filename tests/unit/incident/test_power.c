@@ -5,6 +5,7 @@
  * so later parts may come before those that are on the disk.
  */
 #include "deliver/spool_model.h"
+#include "tests/unit/test.h"
 
 #include <limits.h>
 
@@ -105,7 +106,7 @@ static void run_start(void)
 
     spool.memory_size = EP_SPOOL_MEMORY_MIN;
     spool.cap_bytes = 1024 * EP_SPOOL_MEMORY_MIN;
-    c.memory_size = EP_MEMORY_MIN + 16384;
+    c.memory_size = EP_MEMORY_MIN + 32768;
     assert_int_equal(ep_incident_start(&incident), 0);
     start_with(&spool, &c);
 }
@@ -150,11 +151,10 @@ static bool cut_once(unsigned n, uint64_t dice)
     return cut;
 }
 
-static void test_power_cut_around_an_incident(void **state)
+TEST(test_power_cut_around_an_incident)
 {
     unsigned n = 1, cuts = 0;
 
-    (void)state;
     for (; cut_once(n, 4711 + n); n += 3 * unit_step())
         cuts++;
     assert_true(n > 20 && (torn > 0 || cuts < 30)); /* few cuts may all be between incidents */
@@ -164,11 +164,4 @@ static void test_power_cut_around_an_incident(void **state)
     assert_int_equal(ep_spool_start(NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_power_cut_around_an_incident),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

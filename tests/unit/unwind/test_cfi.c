@@ -11,7 +11,6 @@
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define UNKNOWN_PER_1000 5u
@@ -265,9 +264,8 @@ static int module_of(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     assert_non_null(dlopen("libstdc++.so.6", RTLD_NOW));
     (void)elf_version(EV_CURRENT);
     (void)dl_iterate_phdr(module_of, NULL);
@@ -275,9 +273,4 @@ static void test_rows(void **state)
     assert_true(all_unknown * 1000 <= all_rows * UNKNOWN_PER_1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -58,11 +58,10 @@ static void check_address(struct ep *ep, uintptr_t pc, unsigned count)
     assert_int_equal(ep_module_linear(&ep->unwinder.modules, pc, &hint), linear);
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     uint64_t dice = 11;
 
-    (void)state;
     for (unsigned count = 1; count <= EP_MAX_MODULES; count += 9) {
         random_infos(&dice, count);
         struct ep *ep = start_with(count);
@@ -81,11 +80,10 @@ static void test_addresses(void **state)
 }
 
 /* Base addresses in a 32-bit space: neither one range nor their sum may exceed it. */
-static void test_linear_space_runs_out(void **state)
+TEST(test_linear_space_runs_out)
 {
     struct ep_stats s;
 
-    (void)state;
     if (sizeof(uintptr_t) < 8)
         skip(); /* no module of a 32-bit process is too large */
     for (unsigned i = 0; i < 6; i++)
@@ -108,12 +106,11 @@ static void test_linear_space_runs_out(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-static void test_table_full(void **state)
+TEST(test_table_full)
 {
     uint64_t dice = 5;
     struct ep_stats s;
 
-    (void)state;
     random_infos(&dice, EP_MAX_MODULES + 20);
     struct ep *ep = start_with(EP_MAX_MODULES + 20);
     assert_int_equal(ep_stats_get(&s), 0);
@@ -130,12 +127,11 @@ static void test_table_full(void **state)
 }
 
 /* Repeated scans while modules appear: each is added once, and known ones stay. */
-static void test_growing(void **state)
+TEST(test_growing)
 {
     uint64_t dice = 8;
     uint32_t bases[EP_MAX_MODULES];
 
-    (void)state;
     random_infos(&dice, 40);
     struct ep *ep = start_with(1);
     for (unsigned count = 2; count <= 40; count++) {
@@ -155,11 +151,10 @@ static void test_growing(void **state)
 }
 
 /* A failed scan is repeated. */
-static void test_scan_fails_once(void **state)
+TEST(test_scan_fails_once)
 {
     uint64_t dice = 8;
 
-    (void)state;
     random_infos(&dice, 2);
     struct ep *ep = start_with(1);
     ep_sim.module_count = 2;
@@ -173,11 +168,10 @@ static void test_scan_fails_once(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-static void test_long_build_id(void **state)
+TEST(test_long_build_id)
 {
     static const uint8_t id[200] = {1, 2, 3};
 
-    (void)state;
     infos[0] = (struct ep_module_info){.start = 0x1000, .end = 0x2000, .path = "/m", .build_id = id};
     infos[0].build_id_size = sizeof id;
     struct ep *ep = start_with(1);
@@ -185,13 +179,4 @@ static void test_long_build_id(void **state)
     assert_int_equal(ep_stop(1), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),       cmocka_unit_test(test_linear_space_runs_out),
-        cmocka_unit_test(test_table_full),      cmocka_unit_test(test_growing),
-        cmocka_unit_test(test_scan_fails_once), cmocka_unit_test(test_long_build_id),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -28,9 +28,8 @@ static const struct frame frames[] = {
     {"alloca: sub sp, sp, x3", {0xa9be7bfd, 0xcb2363ff}, 2, false, 0, 0, 0, 0},
 };
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof frames / sizeof frames[0]; i++) {
         const struct frame *f = &frames[i];
         const struct ep_module module = {.start = (uintptr_t)f->code, .end = (uintptr_t)f->code + sizeof f->code};
@@ -45,14 +44,13 @@ static void test_frames(void **state)
     }
 }
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
     static _Alignas(4096) uint32_t code[32];
     const struct ep_module module = {.start = (uintptr_t)code, .end = (uintptr_t)code + sizeof code};
     static const uint32_t plt[] = {0xd503245f, 0x90000010, 0xf9402211, 0x91010210, 0xd61f0220};
     const uint64_t target = (uintptr_t)code + 8;
 
-    (void)state;
     code[0] = 0x94000004;              /* bl: four instructions further */
     code[1] = 0x97ffffff;              /* one back */
     code[2] = 0x94000002;              /* .plt, at 4 */
@@ -68,12 +66,4 @@ static void test_calls(void **state)
     assert_true(ep_noreturn_called(&module, (uintptr_t)code) == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_calls),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

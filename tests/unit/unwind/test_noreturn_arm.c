@@ -35,9 +35,8 @@ static const struct frame frames[] = {
     {"alloca: push {r7, lr}; sub.w sp, sp, r3", {0xb580, 0xebad, 0x0d03}, 3, false, {0}, 0},
 };
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof frames / sizeof frames[0]; i++) {
         const struct frame *f = &frames[i];
         const struct ep_module module = {.start = (uintptr_t)f->code, .end = (uintptr_t)f->code + sizeof f->code};
@@ -74,14 +73,13 @@ static const struct call calls[] = {
     {"ARM: no call", {0x0000, 0xe1a0}, 4, NOWHERE},
 };
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
     static const uint32_t plt[] = {0xe28fc600, 0xe28cca00, 0xe5bcf010};
     static _Alignas(64) uint8_t code[128];
     const struct ep_module module = {.start = (uintptr_t)code, .end = (uintptr_t)code + sizeof code};
     const uintptr_t word = (uintptr_t)code + 81;
 
-    (void)state;
     memcpy(code + 28, "\x78\x47\xc0\x46", 4);
     memcpy(code + 32, plt, sizeof plt);
     memcpy(code + 56, &word, sizeof word);
@@ -94,12 +92,4 @@ static void test_calls(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_calls),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,7 +2,6 @@
  * noreturn.c and noreturn_x86_64.c on any machine: the caller of a function that never returns is the word of the stack
  * that lies behind a call of it and where its instructions say, and no other one.
  */
-#include <stdlib.h>
 
 #include "unit.h"
 
@@ -39,9 +38,8 @@ static const struct frame frames[] = {
     {"no instruction", "06 06", 2, false, 0, 0, 0},
 };
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
-    (void)state;
     const struct ep_module module = {.start = (uintptr_t)code, .end = (uintptr_t)code + CODE};
     for (unsigned i = 0; i < sizeof frames / sizeof frames[0]; i++) {
         const struct frame *f = &frames[i];
@@ -74,7 +72,7 @@ static void program_set(void)
 
 enum { DIRECT = 38, BY_PLT = 85, BY_WORD = 102, PC = 9, INDEX = 10 };
 
-static void test_the_caller_is_found(void **state)
+TEST(test_the_caller_is_found)
 {
     static const struct {
         unsigned at, caller;
@@ -85,7 +83,6 @@ static void test_the_caller_is_found(void **state)
     static struct ep_unwinder unwinder;
     const struct ep_registers registers = {0};
 
-    (void)state;
     if (sizeof(uintptr_t) != 8) /* the stack's words are the machine's */
         skip();
     program_set();
@@ -111,12 +108,4 @@ static void test_the_caller_is_found(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_the_caller_is_found),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,50 +2,22 @@
  * path_x86_64.c and code_x86_64.c on any machine: known code leads to the rule that is right, and no code at all is
  * read outside its module (guard pages on both sides) or followed for ever.
  */
-#include <stdlib.h>
-#include <sys/mman.h>
-
-#include "unit.h"
-
-#include "core/unwind/cfi.h"
-
-/* A function with tables of its own starts there; 0: none does. */
-static uintptr_t tabled;
-
-static bool starts_tabled(const struct ep_module *module, uintptr_t pc)
-{
-    (void)module;
-    return tabled == pc;
-}
+#include "code.h"
 
 #define ep_cfi_starts starts_tabled
 #include "core/unwind/code_x86_64.c"
 #include "core/unwind/path_x86_64.c"
 
-#define PAGE   4096u
-#define ROUNDS 200000u
-#define MOST   64
-
-static uint64_t dice = 1;
-
-static struct ep_module code_of(const void *code, size_t size)
-{
-    return (struct ep_module){.start = (uintptr_t)code, .end = (uintptr_t)code + size};
-}
+#define MOST 64
 
 /* The rule that is found; NONE: none is. */
-#define SP(cfa, fp, base)                                                                                              \
+#define RULE(kind, cfa, fp, base)                                                                                      \
     {                                                                                                                  \
-        EP_RULE_SP, fp, base, 0, cfa                                                                                   \
+        kind, fp, base, 0, cfa                                                                                         \
     }
-#define FP(cfa, fp, base)                                                                                              \
-    {                                                                                                                  \
-        EP_RULE_FP, fp, base, 0, cfa                                                                                   \
-    }
-#define NONE                                                                                                           \
-    {                                                                                                                  \
-        0                                                                                                              \
-    }
+#define SP(cfa, fp, base) RULE(EP_RULE_SP, cfa, fp, base)
+#define FP(cfa, fp, base) RULE(EP_RULE_FP, cfa, fp, base)
+#define NONE              RULE(EP_RULE_EMPTY, 0, 0, 0)
 
 enum from { INTERRUPTED, CALLED };
 
@@ -159,9 +131,8 @@ static void check(const struct known *k)
     tabled = 0;
 }
 
-static void test_known_code(void **state)
+TEST(test_known_code)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof knowns / sizeof knowns[0]; i++)
         check(&knowns[i]);
 }
@@ -187,9 +158,8 @@ static const struct {
     {"less than an instruction", "89 c4", false, false},
 };
 
-static void test_sets_sp(void **state)
+TEST(test_sets_sp)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         uint8_t code[MOST] = {0};
         uintptr_t start = (uintptr_t)code, end = start + parse(sets[i].code, code);
@@ -201,7 +171,7 @@ static void test_sets_sp(void **state)
 }
 
 /* The longest instructions, and how the last byte makes or breaks them. */
-static void test_lengths_at_the_end(void **state)
+TEST(test_lengths_at_the_end)
 {
     static const uint8_t codes[][16] = {
         {0xc3},
@@ -216,7 +186,6 @@ static void test_lengths_at_the_end(void **state)
     };
     static const uint8_t sizes[] = {1, 10, 10, 12, 6, 8, 6, 11, 13};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof sizes; i++)
         for (unsigned end = 0; end <= 16; end++)
             assert_int_equal(ep_x86_decode(codes[i], codes[i] + end).size, end < sizes[i] ? 0 : sizes[i]);
@@ -233,13 +202,12 @@ static uint8_t some_byte(void)
 }
 
 /* The usual instructions are read in a shorter way when there is room behind them; it finds the same. */
-static void test_short_way_is_the_same(void **state)
+TEST(test_short_way_is_the_same)
 {
     static const uint8_t prefixes[] = {0xf2, 0xf3, 0x66, 0x40, 0x41, 0x44, 0x45, 0x48, 0x49, 0x4c, 0x4d, 0x4f};
     unsigned quick_ones = 0;
     uint8_t code[17];
 
-    (void)state;
     for (unsigned i = 0; i < 20 * ROUNDS; i++) {
         uint64_t any = unit_random(&dice);
         unsigned at = 0;
@@ -260,19 +228,16 @@ static void test_short_way_is_the_same(void **state)
     assert_true(quick_ones > ROUNDS);
 }
 
-static void test_any_code_stays_inside(void **state)
+TEST(test_any_code_stays_inside)
 {
-    uint8_t *area = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *page = guarded_page();
     unsigned found = 0;
 
-    (void)state;
-    assert_ptr_not_equal(area, MAP_FAILED);
-    assert_int_equal(mprotect(area + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
-    struct ep_module module = code_of(area + PAGE, PAGE);
+    struct ep_module module = code_of(page, PAGE);
     for (unsigned i = 0; i < ROUNDS; i++) {
         if (i % 64 == 0)
             for (unsigned at = 0; at < PAGE; at++)
-                area[PAGE + at] = some_byte();
+                page[at] = some_byte();
         uint64_t any = unit_random(&dice);
         struct ep_rule rule;
         /* also at both ends */
@@ -280,18 +245,7 @@ static void test_any_code_stays_inside(void **state)
         found += ep_x86_path(&module, module.start + offset, any >> 20 & 1, &rule);
     }
     assert_true(found > ROUNDS / 100);
-    assert_int_equal(munmap(area, 3 * PAGE), 0);
+    guarded_page_free(page);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_code),
-        cmocka_unit_test(test_sets_sp),
-        cmocka_unit_test(test_lengths_at_the_end),
-        cmocka_unit_test(test_short_way_is_the_same),
-        cmocka_unit_test(test_any_code_stays_inside),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -77,11 +77,10 @@ static bool get(uintptr_t pc)
     return derived;
 }
 
-static void test_random_addresses(void **state)
+TEST(test_random_addresses)
 {
     uint64_t dice = 1;
 
-    (void)state;
     begin();
     for (unsigned i = 0; i < 300000; i++) {
         uintptr_t pc = ((uintptr_t)unit_random(&dice) << 16 ^ unit_random(&dice)) & 0x7fffffffffff;
@@ -91,13 +90,12 @@ static void test_random_addresses(void **state)
 }
 
 /* Few addresses that collide: near, apart by every power of two, and at both ends of the range. */
-static void test_collisions(void **state)
+TEST(test_collisions)
 {
     static uintptr_t pcs[512];
     uint64_t dice = 2;
     unsigned count = 0;
 
-    (void)state;
     begin();
     for (unsigned shift = 0; shift < 47 && shift < 8 * sizeof(uintptr_t); shift++)
         for (unsigned low = 0; low < 8; low++)
@@ -109,9 +107,8 @@ static void test_collisions(void **state)
 }
 
 /* Addresses beyond user space are derived each time, never confused. */
-static void test_beyond_the_tag(void **state)
+TEST(test_beyond_the_tag)
 {
-    (void)state;
     if (sizeof(uintptr_t) < 8)
         skip(); /* the tag has room for every address */
     begin();
@@ -126,12 +123,11 @@ static void test_beyond_the_tag(void **state)
 }
 
 /* As many addresses of one bucket as it has ways are kept; another one replaces the oldest. */
-static void test_entries_per_bucket(void **state)
+TEST(test_entries_per_bucket)
 {
     uintptr_t pcs[EP_RULE_WAYS + 1];
     unsigned found = 0;
 
-    (void)state;
     begin();
     for (uintptr_t pc = 0x400000; found <= EP_RULE_WAYS; pc++)
         if (ep_rule_bucket(pc) == 17 && fits(rule_of(pc)))
@@ -146,11 +142,10 @@ static void test_entries_per_bucket(void **state)
     assert_true(get(pcs[0]));
 }
 
-static void test_pack_round_trip(void **state)
+TEST(test_pack_round_trip)
 {
     uint64_t word = 0;
 
-    (void)state;
     for (int cfa = -1100; cfa < 1100; cfa++) {
         for (unsigned slot = 0; slot < 40; slot += 3) {
             for (uint8_t kind = EP_RULE_SP; kind < 16; kind++) {
@@ -179,12 +174,11 @@ static void *thread_main(void *argument)
     return (void *)(uintptr_t)bad;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
     pthread_t threads[4];
     void *bad;
 
-    (void)state;
     begin();
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, thread_main, (void *)(i + 1)), 0);
@@ -194,13 +188,4 @@ static void test_threads(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_addresses), cmocka_unit_test(test_collisions),
-        cmocka_unit_test(test_beyond_the_tag),   cmocka_unit_test(test_entries_per_bucket),
-        cmocka_unit_test(test_pack_round_trip),  cmocka_unit_test(test_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

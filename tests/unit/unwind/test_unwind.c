@@ -87,12 +87,11 @@ static struct ep_stack walk_checked(const struct ep_registers *registers)
     return stack;
 }
 
-static void test_any_rule_stays_in_bounds(void **state)
+TEST(test_any_rule_stays_in_bounds)
 {
     uint8_t *const stacks[2] = {fenced(), fenced()};
     uint64_t depths = 0;
 
-    (void)state;
     fixed_count = 0;
     for (size_t at = 0; at < 2 * BYTES / sizeof(uintptr_t); at++)
         ((uintptr_t *)(void *)stacks[at % 2])[at / 2] = some_word(stacks);
@@ -145,7 +144,7 @@ static struct ep_stack one_step(struct ep_rule rule)
     return walk_checked(&c);
 }
 
-static void test_each_kind(void **state)
+TEST(test_each_kind)
 {
     const struct {
         struct ep_rule rule;
@@ -157,12 +156,15 @@ static void test_each_kind(void **state)
         {{.kind = EP_RULE_BASE, .cfa = 3}, 0x200e + 0},
         {{.kind = EP_RULE_FP_LOAD, .cfa = 4, .fp_slot = 1}, 0x2013},
         {{.kind = EP_RULE_LINK, .cfa = 1}, 0x7777},
+        {{.kind = EP_RULE_LINK, .cfa = 3, .ra_extra = EP_LINK_BASE, .base_slot = 1}, 0x7777},
+        {{.kind = EP_RULE_LINK, .cfa = 1, .ra_extra = EP_LINK_FP, .fp_slot = 1}, 0x7777},
+        {{.kind = EP_RULE_APART, .cfa = 6, .base_slot = 2}, 0x2006},
+        {{.kind = EP_RULE_APART, .cfa = 6, .base_slot = 2, .ra_extra = 1}, 0x2003},
         {{.kind = EP_RULE_CHAIN, .cfa = 2}, 0x200b},
         {{.kind = EP_RULE_RECORD, .cfa = 6, .fp_slot = 3}, 0x2006},
         {{.kind = EP_RULE_GUESS, .cfa = 2, .fp_slot = 2}, 0x200b},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ep_rule rule = cases[i].rule;
         uintptr_t expected = cases[i].caller;
@@ -179,14 +181,13 @@ static void test_each_kind(void **state)
 }
 
 /* A walk without progress towards the root ends, and is marked as truncated. */
-static void test_no_progress(void **state)
+TEST(test_no_progress)
 {
     const struct ep_rule stuck[] = {{.kind = EP_RULE_SP, .cfa = -1},     {.kind = EP_RULE_FP, .cfa = -9},
                                     {.kind = EP_RULE_FP, .cfa = 23},     {.kind = EP_RULE_BASE, .cfa = -11},
                                     {.kind = EP_RULE_SP, .cfa = 31},     {.kind = EP_RULE_STOP},
                                     {.kind = EP_RULE_FP_LOAD, .cfa = -3}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof stuck / sizeof stuck[0]; i++) {
         struct ep_stack stack = one_step(stuck[i]);
         assert_int_equal(stack.depth, 1);
@@ -194,13 +195,4 @@ static void test_no_progress(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_rule_stays_in_bounds),
-        cmocka_unit_test(test_each_kind),
-        cmocka_unit_test(test_no_progress),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -168,13 +168,12 @@ static struct ep_stack walk(const struct ep_registers *registers, atomic_uintptr
     return stack;
 }
 
-static void test_walks_are_equal(void **state)
+TEST(test_walks_are_equal)
 {
     static atomic_uintptr_t expected_pcs[EP_MAX_DEPTH], pcs[EP_MAX_DEPTH];
     uint8_t *area = mmap(NULL, BYTES + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned frames = 0;
 
-    (void)state;
     assert_ptr_not_equal(area, MAP_FAILED);
     assert_int_equal(mprotect(area + PAGE, BYTES, PROT_READ | PROT_WRITE), 0);
     stack_words = (uintptr_t *)(void *)(area + PAGE);
@@ -197,9 +196,4 @@ static void test_walks_are_equal(void **state)
     assert_true(frames > 3 * ROUNDS && strides > frames / 3 && roots > ROUNDS / 50);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_walks_are_equal)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,12 +2,7 @@
  * of a server, none has a control character, and each key has one value. */
 #include "tools/formats/compact.h"
 #include "tools/lib/labels.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 struct tag {
     const char *key, *value;
@@ -69,17 +64,15 @@ static void becomes(const struct tag *tags, size_t count, const char *lines)
     et_message_free(message);
 }
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
-    (void)state;
     becomes((struct tag[]){{"device", "pi-7"}, {"version", "1.4.2"}}, 2, "device=pi-7\nversion=1.4.2\n");
 }
 
-static void test_reserved(void **state)
+TEST(test_reserved)
 {
     static const char *const keys[] = {"service_name", "service=name", "spy_name",
                                        "__name__",     "==name__",     "__profile_type__"};
-    (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         becomes((struct tag[]){{keys[i], "payments"}, {"zone", "a"}}, 2, "zone=a\n");
         becomes((struct tag[]){{"a", "b"}, {keys[i], "payments"}}, 2, "a=b\n");
@@ -88,28 +81,17 @@ static void test_reserved(void **state)
     becomes((struct tag[]){{"service", "x"}, {"service_name_", "y"}}, 2, "service=x\nservice_name_=y\n");
 }
 
-static void test_control_characters(void **state)
+TEST(test_control_characters)
 {
-    (void)state;
     becomes((struct tag[]){{"a\nservice_name", "payments\nhost=other"}}, 1, "a?service_name=payments?host=other\n");
     becomes((struct tag[]){{"a\x1b[2J", "\x7f\r"}}, 1, "a?[2J=??\n");
 }
 
 /* Keys that are the same when stored; a set with one key twice is refused before. */
-static void test_twice(void **state)
+TEST(test_twice)
 {
-    (void)state;
     becomes((struct tag[]){{"a=b", "1"}, {"a_b", "2"}}, 2, "a_b=2\n");
     becomes((struct tag[]){{"k\1", "1"}, {"k\2", "2"}, {"k\3", "3"}}, 3, "k?=3\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_reserved),
-        cmocka_unit_test(test_control_characters),
-        cmocka_unit_test(test_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -3,15 +3,7 @@
 #include "tools/formats/incident.h"
 #include "tools/lib/json_read.h"
 #include "tools/lib/kinds.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 #define MS INT64_C(1000000)
 enum { CPU = 1, WAIT = 2, EXCEPTION = 6, GC = 7 };
@@ -134,10 +126,9 @@ static void assert_category(const struct scene *scene, const char *function, con
     assert_true(seen);
 }
 
-static void a_wait_weighs_its_time(void **state)
+TEST(a_wait_weighs_its_time)
 {
     struct scene scene;
-    (void)state;
     begin(&scene);
     add(&scene, CPU, "work", 0, NULL, 100, 110);
     add(&scene, WAIT, "read", ET_FRAME_WAIT_NETWORK, NULL, 110, 510);
@@ -150,12 +141,11 @@ static void a_wait_weighs_its_time(void **state)
 }
 
 /* Each stack is at its begin and at its end, and none is in the gap behind it. */
-static void a_stack_is_at_begin_and_end(void **state)
+TEST(a_stack_is_at_begin_and_end)
 {
     static const double times[] = {0, 400, 400, 500, 510, 510};
     static const bool known[] = {true, true, false, true, true, false};
     struct scene scene;
-    (void)state;
     begin(&scene);
     add(&scene, WAIT, "read", ET_FRAME_WAIT_DISK, NULL, 100, 500);
     add(&scene, CPU, "work", 0, NULL, 600, 610);
@@ -170,10 +160,9 @@ static void a_stack_is_at_begin_and_end(void **state)
 }
 
 /* A pause within a wait interrupts it: together they weigh what they took. */
-static void what_overlaps_counts_once(void **state)
+TEST(what_overlaps_counts_once)
 {
     struct scene scene;
-    (void)state;
     begin(&scene);
     add(&scene, GC, "collect", ET_FRAME_GC2, NULL, 200, 230);
     add(&scene, WAIT, "wait", ET_FRAME_WAIT_LOCK, NULL, 100, 500);
@@ -183,7 +172,7 @@ static void what_overlaps_counts_once(void **state)
     end(&scene);
 }
 
-static void a_frame_has_the_category_of_its_kind(void **state)
+TEST(a_frame_has_the_category_of_its_kind)
 {
     static const struct {
         uint64_t frame;
@@ -196,7 +185,6 @@ static void a_frame_has_the_category_of_its_kind(void **state)
                 {ET_FRAME_NO_STACK, "[no stack]", "Other"}, {ET_FRAME_TRUNCATED, "[truncated]", "Other"}};
     enum { ROWS = sizeof rows / sizeof *rows };
     struct scene scene;
-    (void)state;
     begin(&scene);
     for (int64_t i = 0; i < ROWS; i++) {
         add(&scene, WAIT, "caller", rows[i].frame, NULL, 100 + i, 101 + i);
@@ -212,13 +200,4 @@ static void a_frame_has_the_category_of_its_kind(void **state)
     end(&scene);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_weighs_its_time),
-        cmocka_unit_test(a_stack_is_at_begin_and_end),
-        cmocka_unit_test(what_overlaps_counts_once),
-        cmocka_unit_test(a_frame_has_the_category_of_its_kind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,12 +1,6 @@
 /* Flamebearers: the levels form a tree, sums, "other" for small nodes, two sides, empty profiles. */
 #include "tools/formats/flamebearer.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 static uint32_t node(struct et_profile *p, uint32_t parent, const char *name, uint64_t self)
 {
@@ -28,9 +22,8 @@ static struct et_profile *small(void)
     return p;
 }
 
-static void levels_match_clients_format(void **state)
+TEST(levels_match_clients_format)
 {
-    (void)state;
     struct et_profile *p = small();
     struct et_flamebearer f;
     struct et_buf json = {0};
@@ -103,9 +96,8 @@ static size_t nodes_of(const struct et_flamebearer *f, size_t width, uint32_t bu
     return nodes;
 }
 
-static void small_nodes_become_other(void **state)
+TEST(small_nodes_become_other)
 {
-    (void)state;
     struct et_profile *p = random_profile(3000);
     static const uint64_t most[] = {1, 2, 10, 300, 2000, 1000000};
     size_t before = 0;
@@ -125,9 +117,8 @@ static void small_nodes_become_other(void **state)
     et_profile_free(p);
 }
 
-static void two_sides(void **state)
+TEST(two_sides)
 {
-    (void)state;
     struct et_profile *left = random_profile(500), *right = random_profile(800);
     struct et_flamebearer f;
     for (uint64_t most = 50; most <= 5000; most *= 10) {
@@ -144,9 +135,8 @@ static void two_sides(void **state)
     et_profile_free(right);
 }
 
-static void empty_profile_has_a_level(void **state)
+TEST(empty_profile_has_a_level)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     struct et_flamebearer f;
     struct et_buf json = {0};
@@ -164,9 +154,8 @@ static void empty_profile_has_a_level(void **state)
 }
 
 /* Reads the bytes like Pyroscope: sums and depths of the nodes. */
-static void tree_bytes(void **state)
+TEST(tree_bytes)
 {
-    (void)state;
     struct et_profile *p = random_profile(400);
     struct et_flamebearer f;
     et_flamebearer_make(p, 100, &f);
@@ -193,14 +182,4 @@ static void tree_bytes(void **state)
     et_profile_free(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_match_clients_format),
-        cmocka_unit_test(small_nodes_become_other),
-        cmocka_unit_test(two_sides),
-        cmocka_unit_test(empty_profile_has_a_level),
-        cmocka_unit_test(tree_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

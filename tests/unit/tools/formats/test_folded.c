@@ -2,13 +2,7 @@
  * the line. */
 #include "tools/formats/folded.h"
 #include "tools/formats/report.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 static const struct et_folded bytes = {.kind = "alloc", .unit = "bytes"};
 static uint32_t seed;
@@ -47,9 +41,8 @@ static char *unparsed(struct et_profile *p)
     return out.data ? out.data : et_strdup("");
 }
 
-static void stacks_survive_a_round_trip(void **state)
+TEST(stacks_survive_a_round_trip)
 {
-    (void)state;
     struct et_profile *p =
         parse("main;a b;c 3\nmain;d 4\r\n\nmain;a b;c 5\nmain 7  \nx;; y;z 0\nmain;a b 1", false, &bytes);
     char *out = unparsed(p);
@@ -85,9 +78,8 @@ static char *sorted(char *text)
     return out.data;
 }
 
-static void order_does_not_matter(void **state)
+TEST(order_does_not_matter)
 {
-    (void)state;
     for (uint32_t round = 1; round < 200; round++) {
         char stacks[24][32];
         struct et_buf forth = {0}, back = {0};
@@ -112,9 +104,8 @@ static void order_does_not_matter(void **state)
     }
 }
 
-static void lines_count_one_each(void **state)
+TEST(lines_count_one_each)
 {
-    (void)state;
     struct et_folded cpu;
     size_t size;
     assert_true(et_folded_kind("app.cpu", &size, "", false, 100, &cpu));
@@ -129,9 +120,8 @@ static void lines_count_one_each(void **state)
     et_profile_free(p);
 }
 
-static void names_and_units_select_the_kind(void **state)
+TEST(names_and_units_select_the_kind)
 {
-    (void)state;
     static const struct {
         const char *name, *units;
         bool average;
@@ -179,9 +169,8 @@ static void names_and_units_select_the_kind(void **state)
     assert_false(et_folded_kind("app", &service, "parsecs", false, 100, &what));
 }
 
-static void deep_stacks_keep_their_leaf(void **state)
+TEST(deep_stacks_keep_their_leaf)
 {
-    (void)state;
     struct et_buf text = {0};
     for (int i = 0; i < 3000; i++) {
         et_buf_printf(&text, "f%d;", i);
@@ -201,9 +190,8 @@ static void deep_stacks_keep_their_leaf(void **state)
     et_buf_free(&text);
 }
 
-static void errors_name_the_line(void **state)
+TEST(errors_name_the_line)
 {
-    (void)state;
     struct et_folded cpu;
     size_t size;
     assert_true(et_folded_kind("app", &size, "", false, 1, &cpu));
@@ -211,9 +199,11 @@ static void errors_name_the_line(void **state)
         const char *text, *why;
     } cases[] = {
         {"a 1\nb", "line 2: expected a;b;c 42"},
-        {"a;b 1\n\nc;d x\n", "line 3: expected a;b;c 42"},
+        {"a;b 1\nc;d x\n", "line 2: expected a;b;c 42"},
         {"a -1", "line 1: expected a;b;c 42"},
-        {"a 1.5", "line 1: expected a;b;c 42"},
+        {"a 1.5x", "line 1: expected a;b;c 42"},
+        {"a .5", "line 1: expected a;b;c 42"},
+        {"a 1.2.3", "line 1: expected a;b;c 42"},
         {" 1", "line 1: expected a;b;c 42"},
         {"17", "line 1: expected a;b;c 42"},
         {"a 9999999999999999999999", "line 1: expected a;b;c 42"},
@@ -230,9 +220,34 @@ static void errors_name_the_line(void **state)
     }
 }
 
-static void many_calls_are_bounded(void **state)
+TEST(numbers_may_have_decimals)
 {
-    (void)state;
+    struct et_folded cpu;
+    size_t size;
+    struct et_profile *p = parse("a 1.5\nb 2.\nc 0.4\nd 0.25", false, &bytes);
+    assert_int_equal(p->values, 2 + 2);
+    et_profile_free(p);
+    assert_true(et_folded_kind("app", &size, "", false, 100, &cpu));
+    p = parse("a 1.5\nb 0.25\nc 0.000000001", false, &cpu);
+    assert_int_equal(p->values, 17500000);
+    assert_int_equal(p->counts, 2);
+    et_profile_free(p);
+}
+
+TEST(a_bad_line_costs_itself)
+{
+    struct et_buf why = {0};
+    const char text[] = "a 1\nb;c\nd 2\ne 3";
+    struct et_profile *p = et_folded_parse(text, strlen(text), false, &bytes, &why);
+    assert_non_null(p);
+    assert_int_equal(p->values, 6);
+    assert_string_equal(why.data, "folded text, line 2: expected a;b;c 42; 1 of 4 lines are left out");
+    et_buf_free(&why);
+    et_profile_free(p);
+}
+
+TEST(many_calls_are_bounded)
+{
     struct et_buf text = {0}, why = {0};
     for (int line = 0; line < 1200; line++) {
         et_buf_printf(&text, "%d", line);
@@ -247,32 +262,4 @@ static void many_calls_are_bounded(void **state)
     et_buf_free(&why);
 }
 
-static void arbitrary_bytes_are_survived(void **state)
-{
-    (void)state;
-    static const char parts[] = ";; \n\r0123456789ab\t\377\300";
-    for (uint32_t round = 1; round < 5000; round++) {
-        char text[80];
-        struct et_buf why = {0};
-        seed = round;
-        size_t size = any(sizeof text);
-        for (size_t i = 0; i < size; i++) {
-            text[i] = any(9) ? parts[any(sizeof parts - 1)] : (char)any(256);
-        }
-        struct et_profile *p = et_folded_parse(text, size, round & 1, &bytes, &why);
-        assert_true(p || why.size);
-        et_profile_free(p);
-        et_buf_free(&why);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stacks_survive_a_round_trip), cmocka_unit_test(order_does_not_matter),
-        cmocka_unit_test(lines_count_one_each),        cmocka_unit_test(names_and_units_select_the_kind),
-        cmocka_unit_test(deep_stacks_keep_their_leaf), cmocka_unit_test(errors_name_the_line),
-        cmocka_unit_test(many_calls_are_bounded),      cmocka_unit_test(arbitrary_bytes_are_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

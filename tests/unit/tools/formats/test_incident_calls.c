@@ -1,14 +1,8 @@
 /* Calls of an incident: a sender that chooses names and lines does not choose how long they take. */
 #include "tools/formats/incident.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { NAMES = 47000, CALLS = 6000 };
 
@@ -49,10 +43,9 @@ static double seconds_of(uint32_t first, uint32_t second)
 }
 
 /* With the product as a key, as it once was, these lines meet a run of others. */
-static void chosen_lines_take_no_longer(void **state)
+TEST(chosen_lines_take_no_longer)
 {
     const uint64_t factor = 0x9e3779b97f4a7c15u;
-    (void)state;
     double usual = seconds_of(1 << 20, 1 << 21),
            chosen = seconds_of((uint32_t)(2 * factor), (uint32_t)(46370 * factor));
     if (chosen > 8 * usual) {
@@ -60,8 +53,4 @@ static void chosen_lines_take_no_longer(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chosen_lines_take_no_longer)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

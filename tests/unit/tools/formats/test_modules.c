@@ -1,14 +1,8 @@
 /* Compact messages against a segment: addresses are found in the right module, however many there are. */
 #include "tools/formats/compact.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 enum { MODULES = 4096, SIZE = 1000, APART = 1024 };
 
@@ -80,9 +74,8 @@ static bool locate(const uint32_t *bases, size_t count, uint64_t address, struct
     return found;
 }
 
-static void addresses_are_found_in_their_module(void **state)
+TEST(addresses_are_found_in_their_module)
 {
-    (void)state;
     uint32_t bases[MODULES];
     struct et_wire_node node;
     shuffled(bases);
@@ -105,9 +98,8 @@ static void addresses_are_found_in_their_module(void **state)
     assert_int_equal(node.address, 255);
 }
 
-static void overlapping_modules_are_refused(void **state)
+TEST(overlapping_modules_are_refused)
 {
-    (void)state;
     static const struct {
         uint32_t base;
         bool fits;
@@ -155,9 +147,8 @@ static double seconds_for(const uint32_t *bases, size_t count, size_t nodes)
 }
 
 /* A search through all modules takes some 1000 times as long as with one. */
-static void many_modules_cost_little(void **state)
+TEST(many_modules_cost_little)
 {
-    (void)state;
     enum { NODES = 500000 };
     uint32_t bases[MODULES];
     shuffled(bases);
@@ -167,12 +158,4 @@ static void many_modules_cost_little(void **state)
     assert_true(many < 30 * one + 0.01);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_found_in_their_module),
-        cmocka_unit_test(overlapping_modules_are_refused),
-        cmocka_unit_test(many_modules_cost_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -3,15 +3,7 @@
  * both have the same; no message takes more memory than it may.
  */
 #include "tools/formats/pprof_wire.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 typedef Perftools__Profiles__Profile pprof;
 
@@ -176,10 +168,9 @@ static void same_profile(const pprof *a, const pprof *b)
     }
 }
 
-static void as_protobuf_c(void **state)
+TEST(as_protobuf_c)
 {
     size_t sound = 0, samples = 0;
-    (void)state;
     for (int i = 0; i < ROUNDS; i++) {
         make_message();
         uint8_t *exact = malloc(size + !size); /* so that the sanitizer sees its end */
@@ -202,11 +193,10 @@ static void as_protobuf_c(void **state)
 }
 
 /* Two bytes a sample: what they need is known before any of it is taken. */
-static void memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
     enum { SIZE = 1 << 20, ROOM = 1 << 24 };
     uint8_t *samples = malloc(SIZE);
-    (void)state;
     assert_non_null(samples);
     for (size_t i = 0; i < SIZE; i += 2) {
         memcpy(&samples[i], "\x12", 2);
@@ -223,11 +213,4 @@ static void memory_is_bounded(void **state)
     free(samples);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_protobuf_c),
-        cmocka_unit_test(memory_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -3,13 +3,7 @@
 #include "otlp.pb-c.h"
 #include "push.pb-c.h"
 #include "querier.pb-c.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 #define REQUEST &querier__v1__select_merge_stacktraces_request__descriptor
 
@@ -27,9 +21,8 @@ static void same_again(const ProtobufCMessageDescriptor *descriptor, const char 
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static void oneofs(void **state)
+TEST(oneofs)
 {
-    (void)state;
     const char *why;
     const ProtobufCMessageDescriptor *value = &otlp__any_value__descriptor;
     same_again(value, "{\"intValue\":\"0\"}", "{\"intValue\":\"0\"}"); /* chosen, though it is the default */
@@ -42,9 +35,8 @@ static void oneofs(void **state)
     assert_null(et_protojson_decode(value, bad, strlen(bad), &why));
 }
 
-static void names_and_numbers(void **state)
+TEST(names_and_numbers)
 {
-    (void)state;
     const char *full =
         "{\"profileTypeID\":\"a:b\",\"labelSelector\":\"{x=\\\"\\u00fc\\n\\\"}\",\"start\":\"1700000000000\","
         "\"end\":\"-5\",\"maxNodes\":\"16384\",\"format\":\"PROFILE_FORMAT_PPROF\",\"spanSelector\":[\"a\",\"\"]}";
@@ -71,9 +63,8 @@ static void names_and_numbers(void **state)
     same_again(&querier__v1__level__descriptor, "{\"values\":[\"0\",1,\"-2\"]}", "{\"values\":[\"0\",\"1\",\"-2\"]}");
 }
 
-static void bytes_are_base64(void **state)
+TEST(bytes_are_base64)
 {
-    (void)state;
     for (size_t size = 0; size < 70; size++) {
         Push__V1__RawSample sample = PUSH__V1__RAW_SAMPLE__INIT;
         uint8_t bytes[70];
@@ -95,9 +86,8 @@ static void bytes_are_base64(void **state)
     same_again(&push__v1__raw_sample__descriptor, "{\"rawProfile\":\"-_8\"}", "{\"rawProfile\":\"+/8=\"}");
 }
 
-static void unsuitable_json_is_refused(void **state)
+TEST(unsuitable_json_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *word;
     } cases[] = {
@@ -134,9 +124,8 @@ static void unsuitable_json_is_refused(void **state)
 }
 
 /* However deep the text is, it is only read as deep as the message. */
-static void deep_json_is_bounded(void **state)
+TEST(deep_json_is_bounded)
 {
-    (void)state;
     struct et_buf text = {0};
     const char *why;
     et_buf_text(&text, "{\"new\":");
@@ -147,12 +136,4 @@ static void deep_json_is_bounded(void **state)
     et_buf_free(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_numbers),    cmocka_unit_test(oneofs),
-        cmocka_unit_test(bytes_are_base64),     cmocka_unit_test(unsuitable_json_is_refused),
-        cmocka_unit_test(deep_json_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

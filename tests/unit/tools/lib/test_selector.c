@@ -1,14 +1,8 @@
 /* Selectors: accepted forms, errors, and the cost of hostile expressions. */
 #include "tools/lib/selector.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 static bool matches(const char *text, const char *value)
 {
@@ -22,9 +16,8 @@ static bool matches(const char *text, const char *value)
     return found;
 }
 
-static void each_form_is_understood(void **state)
+TEST(each_form_is_understood)
 {
-    (void)state;
     static const struct {
         const char *text, *name, *key, *value;
         enum et_match how;
@@ -69,9 +62,8 @@ static void each_form_is_understood(void **state)
     }
 }
 
-static void selector_errors_are_described(void **state)
+TEST(selector_errors_are_described)
 {
-    (void)state;
     static const char *const wrong[] = {
         "s{",          "s{a}",         "s{a=b",           "s{=b}",       "s{a=\"b}",
         "s{a=b}x",     "s{a=b;c=d",    "s{a=b}}",         "s{a=\"b\"c}", "s{a~b}",
@@ -87,9 +79,8 @@ static void selector_errors_are_described(void **state)
     }
 }
 
-static void values_match(void **state)
+TEST(values_match)
 {
-    (void)state;
     assert_true(matches("{a=x}", "x") && !matches("{a=x}", "xy") && !matches("{a=x}", ""));
     assert_true(matches("{a!=x}", "") && matches("{a!=x}", "y") && !matches("{a!=x}", "x"));
     assert_true(matches("{a=~\"pi-.*\"}", "pi-7") && !matches("{a=~\"pi-.*\"}", "a-pi-7"));
@@ -100,9 +91,8 @@ static void values_match(void **state)
 
 /* The limit counts steps, so the time is compared only loosely with that of a harmless expression: without the limit 30
  * bytes of this expression take 2^30 steps. */
-static void hostile_expressions_end(void **state)
+TEST(hostile_expressions_end)
 {
-    (void)state;
     clock_t start = clock();
     assert_false(matches("{a=~\"(a+)+$\"}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
     assert_false(matches("{a=~\"(x+x+)+y\"}", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"));
@@ -110,9 +100,8 @@ static void hostile_expressions_end(void **state)
 }
 
 /* The value matches the second alternative, after 2^20 steps of the first. */
-static void expressions_cannot_raise_the_limits(void **state)
+TEST(expressions_cannot_raise_the_limits)
 {
-    (void)state;
     assert_true(matches("{a=~\"(?:(?:a+)+b|a+)\"}", "aaa"));
     assert_false(matches("{a=~\"(?:(?:a+)+b|a+)\"}", "aaaaaaaaaaaaaaaaaaaa"));
     assert_false(matches("{a=~\"(*LIMIT_MATCH=4000000000)(?:(?:a+)+b|a+)\"}", "aaaaaaaaaaaaaaaaaaaa"));
@@ -122,14 +111,4 @@ static void expressions_cannot_raise_the_limits(void **state)
     assert_false(matches("{a=~\"(*LIMIT_MATCH=1)(?:(?:a+)+b|a+)\"}", "aaa"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_is_understood),
-        cmocka_unit_test(selector_errors_are_described),
-        cmocka_unit_test(values_match),
-        cmocka_unit_test(hostile_expressions_end),
-        cmocka_unit_test(expressions_cannot_raise_the_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

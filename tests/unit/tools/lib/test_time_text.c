@@ -1,16 +1,9 @@
 /* Times and durations as text: every form, and numbers that do not fit. */
 #include "tools/lib/time_text.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-static void times_are_read(void **state)
+TEST(times_are_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t ns;
@@ -38,9 +31,8 @@ static void times_are_read(void **state)
     }
 }
 
-static void wrong_times_are_refused(void **state)
+TEST(wrong_times_are_refused)
 {
-    (void)state;
     static const char *const wrong[] = {"",       "-1",   "1.",         "1.1234567890",         "1.5x",
                                         "now+1m", "now-", "1969-12-31", "99999999999999999999", "1700000000123.5"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -51,22 +43,16 @@ static void wrong_times_are_refused(void **state)
     }
 }
 
-static void durations_are_read(void **state)
+TEST(durations_are_read)
 {
-    (void)state;
     int64_t ns;
     assert_true(et_parse_duration("90s", &ns) && ns == 90000000000);
     assert_true(et_parse_duration("36500d", &ns) && ns == 3153600000000000000);
+    assert_true(et_parse_duration("1h30m", &ns) && ns == 5400000000000);
+    assert_true(et_parse_duration("1d2h3m4s", &ns) && ns == 93784000000000);
+    assert_false(et_parse_duration("30m1h", &ns) || et_parse_duration("1h1h", &ns) || et_parse_duration("1h30", &ns));
     assert_false(et_parse_duration("0s", &ns) || et_parse_duration("36501d", &ns) || et_parse_duration("999999d", &ns));
     assert_false(et_parse_duration("1", &ns) || et_parse_duration("s", &ns) || et_parse_duration("1ms", &ns));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_read),
-        cmocka_unit_test(wrong_times_are_refused),
-        cmocka_unit_test(durations_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

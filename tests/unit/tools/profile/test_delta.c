@@ -1,13 +1,7 @@
 /* The difference of two profiles: before plus difference is now, for any order of stacks; restarts are detected; other
  * frames or labels make another stack. */
 #include "tools/profile/delta.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 enum { STACKS = 40 };
 
@@ -53,9 +47,8 @@ static struct et_profile *profile_of(const uint64_t *values, bool backwards)
     return p;
 }
 
-static void before_plus_difference_is_now(void **state)
+TEST(before_plus_difference_is_now)
 {
-    (void)state;
     for (uint32_t round = 1; round < 500; round++) {
         uint64_t then[STACKS] = {0}, now[STACKS], more = 0, changed = 0;
         seed = round;
@@ -81,9 +74,8 @@ static void before_plus_difference_is_now(void **state)
     }
 }
 
-static void restarted_process_is_unchanged(void **state)
+TEST(restarted_process_is_unchanged)
 {
-    (void)state;
     uint64_t then[STACKS] = {0}, now[STACKS] = {0}, sum;
     static const struct {
         uint64_t then[3], now[3];
@@ -115,9 +107,8 @@ static void restarted_process_is_unchanged(void **state)
     }
 }
 
-static void one_stack_in_several_entries_is_one(void **state)
+TEST(one_stack_in_several_entries_is_one)
 {
-    (void)state;
     uint64_t none[STACKS] = {0};
     struct et_profile *a = profile_of(none, false), *b = profile_of(none, false);
     put(a, 5, 100, 1);
@@ -133,9 +124,8 @@ static void one_stack_in_several_entries_is_one(void **state)
     et_profile_free(b);
 }
 
-static void counts_lines_and_labels_distinguish_stacks(void **state)
+TEST(counts_lines_and_labels_distinguish_stacks)
 {
-    (void)state;
     uint64_t none[STACKS] = {0};
     struct et_profile *a = profile_of(none, false), *b = profile_of(none, false);
     put(a, 5, 100, 50);
@@ -165,13 +155,4 @@ static void counts_lines_and_labels_distinguish_stacks(void **state)
     et_profile_free(b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_plus_difference_is_now),
-        cmocka_unit_test(restarted_process_is_unchanged),
-        cmocka_unit_test(one_stack_in_several_entries_is_one),
-        cmocka_unit_test(counts_lines_and_labels_distinguish_stacks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

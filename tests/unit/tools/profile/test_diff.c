@@ -1,14 +1,9 @@
 /* Diffs: both sides in one tree by names, rows, pruning, and the error rates of its judgements. */
 #include "tools/profile/diff.h"
 #include "tools/lib/kinds.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const uint64_t PERIOD = 10000000;
 
@@ -66,9 +61,8 @@ static const struct et_diff_row *row_named(const struct et_diff *diff, const cha
     return NULL;
 }
 
-static void sides_meet_by_names(void **state)
+TEST(sides_meet_by_names)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     uint32_t main_left = node(left, 0, "main", 1), main_right = node(right, 0, "main", 2);
     node(left, main_left, "old", 4);
@@ -97,9 +91,8 @@ static void sides_meet_by_names(void **state)
 }
 
 /* A long side does not displace a short one. */
-static void pruning_goes_by_share(void **state)
+TEST(pruning_goes_by_share)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     for (unsigned i = 1; i <= 100; i++) {
         char name[32];
@@ -171,9 +164,8 @@ static size_t judged(const struct et_diff *diff, enum et_judgement judgement, do
 }
 
 /* Both sides have the same distribution: in at most 5 % of diffs any function is reported as changed. */
-static void nothing_has_changed(void **state)
+TEST(nothing_has_changed)
 {
-    (void)state;
     static const double shares[] = {0.3,  0.2,  0.1,  0.1,  0.05, 0.05, 0.05, 0.05,
                                     0.02, 0.02, 0.02, 0.01, 0.01, 0.01, 0.01};
     size_t wrong = 0, runs = 400;
@@ -189,9 +181,8 @@ static void nothing_has_changed(void **state)
 }
 
 /* One function grows by half, with enough samples to detect it. */
-static void a_change_is_found(void **state)
+TEST(a_change_is_found)
 {
-    (void)state;
     static const double before[] = {0.10, 0.90}, after[] = {0.15, 0.85};
     size_t missed = 0;
     seed = 2;
@@ -211,9 +202,8 @@ static void a_change_is_found(void **state)
 }
 
 /* The same change with few samples is undecided. */
-static void few_samples_decide_nothing(void **state)
+TEST(few_samples_decide_nothing)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     node(left, 0, "f0", 4);
     node(left, 0, "f1", 36);
@@ -227,9 +217,8 @@ static void few_samples_decide_nothing(void **state)
 }
 
 /* A few long waits are few samples, however long they are. */
-static void weights_do_not_make_samples(void **state)
+TEST(weights_do_not_make_samples)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     for (int side = 0; side < 2; side++) {
         struct et_profile *p = side ? right : left;
@@ -251,9 +240,8 @@ static void weights_do_not_make_samples(void **state)
 }
 
 /* Objects are estimated from samples; there may be fewer samples than objects, or fewer objects than samples. */
-static void the_smaller_number_counts(void **state)
+TEST(the_smaller_number_counts)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     node(left, 0, "f", 1000000);
     left->samples = 50;
@@ -267,9 +255,8 @@ static void the_smaller_number_counts(void **state)
 }
 
 /* Three times a very small share is not reported, even with many samples. */
-static void small_changes_do_not_matter(void **state)
+TEST(small_changes_do_not_matter)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     node(left, 0, "f", 1000);
     node(left, 0, "rest", 999000);
@@ -283,9 +270,8 @@ static void small_changes_do_not_matter(void **state)
     et_diff_free(&diff);
 }
 
-static void totals_grow_per_second(void **state)
+TEST(totals_grow_per_second)
 {
-    (void)state;
     struct et_profile *left = cpu_profile(), *right = cpu_profile();
     node(left, 0, "f", 10000);
     node(right, 0, "f", 30000);
@@ -302,9 +288,8 @@ static void totals_grow_per_second(void **state)
     et_diff_free(&diff);
 }
 
-static void empty_sides(void **state)
+TEST(empty_sides)
 {
-    (void)state;
     struct et_diff diff;
     struct et_profile *right = cpu_profile();
     node(right, 0, "f", 100);
@@ -325,14 +310,4 @@ static void empty_sides(void **state)
     et_diff_free(&diff);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sides_meet_by_names),        cmocka_unit_test(pruning_goes_by_share),
-        cmocka_unit_test(nothing_has_changed),        cmocka_unit_test(a_change_is_found),
-        cmocka_unit_test(few_samples_decide_nothing), cmocka_unit_test(weights_do_not_make_samples),
-        cmocka_unit_test(the_smaller_number_counts),  cmocka_unit_test(small_changes_do_not_matter),
-        cmocka_unit_test(totals_grow_per_second),     cmocka_unit_test(empty_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -9,13 +9,7 @@
 #include "tools/profile/tree.h"
 #include "tools/lib/time_text.h"
 #include "tools/store/query_builder.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 /* A frame of one named function. */
 static uint32_t frame(struct et_profile *p, const char *name)
@@ -44,9 +38,8 @@ static const struct et_function *row(const struct et_profile *p, const struct et
     return NULL;
 }
 
-static void sums_and_recursion(void **state)
+TEST(sums_and_recursion)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     struct et_table table;
     uint32_t a = node(p, 0, "a", 1), b = node(p, a, "b", 2), again = node(p, b, "a", 4);
@@ -69,9 +62,8 @@ static void sums_and_recursion(void **state)
     et_profile_free(p);
 }
 
-static void inlined_lines_are_calls(void **state)
+TEST(inlined_lines_are_calls)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     uint32_t index = et_profile_frame(p, (struct et_frame){0});
     et_profile_line(p, &p->frames[index], "innermost", "x.c", 3);
@@ -115,9 +107,8 @@ static struct et_profile *profile_with_lines(bool reversed)
     return p;
 }
 
-static void functions_have_their_hottest_line(void **state)
+TEST(functions_have_their_hottest_line)
 {
-    (void)state;
     for (int reversed = 0; reversed < 2; reversed++) {
         struct et_profile *p = profile_with_lines(reversed);
         struct et_table table;
@@ -143,9 +134,8 @@ static void functions_have_their_hottest_line(void **state)
 }
 
 /* speedscope has one frame for a function that two others call. */
-static void frames_of_speedscope_have_it_too(void **state)
+TEST(frames_of_speedscope_have_it_too)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     struct et_buf out = {0};
     at_line(p, at_line(p, 0, "first", 3, 0), "work", 10, 1);
@@ -157,9 +147,8 @@ static void frames_of_speedscope_have_it_too(void **state)
 }
 
 /* A stack counts once in a line's total, however often the line is in it. */
-static void recursion_counts_once_in_a_line(void **state)
+TEST(recursion_counts_once_in_a_line)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     struct et_table table;
     uint32_t once = at_line(p, 0, "f", 5, 1), twice = at_line(p, once, "f", 5, 2);
@@ -176,9 +165,8 @@ static void recursion_counts_once_in_a_line(void **state)
 }
 
 /* As go tool pprof -lines names them. */
-static void lines_have_names(void **state)
+TEST(lines_have_names)
 {
-    (void)state;
     struct et_profile *p = profile_with_lines(false);
     struct et_table table;
     et_profile_name_lines(p, ET_GRANULARITY_FUNCTION);
@@ -195,9 +183,8 @@ static void lines_have_names(void **state)
 }
 
 /* Equal stacks become one, with the sums of each set of labels. */
-static void stacks_are_merged(void **state)
+TEST(stacks_are_merged)
 {
-    (void)state;
     static const struct {
         enum et_granularity granularity;
         size_t nodes, entries;
@@ -226,9 +213,8 @@ static void stacks_are_merged(void **state)
     }
 }
 
-static void pruning_keeps_the_largest(void **state)
+TEST(pruning_keeps_the_largest)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     for (uint64_t i = 1; i <= 1000; i++) {
         char name[16];
@@ -254,9 +240,8 @@ static void pruning_keeps_the_largest(void **state)
     et_profile_free(p);
 }
 
-static void deep_stacks_are_written(void **state)
+TEST(deep_stacks_are_written)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     uint32_t at = 0;
     for (int i = 0; i < 5000; i++) {
@@ -277,9 +262,8 @@ static void deep_stacks_are_written(void **state)
     et_profile_free(p);
 }
 
-static void names_are_never_markup(void **state)
+TEST(names_are_never_markup)
 {
-    (void)state;
     struct et_profile *p = et_profile_new();
     node(p, 0, "</script><script>alert(\"1\")</script>&'\\", 5);
     struct et_buf html = {0}, svg = {0};
@@ -294,9 +278,8 @@ static void names_are_never_markup(void **state)
     et_profile_free(p);
 }
 
-static void text_is_cleaned(void **state)
+TEST(text_is_cleaned)
 {
-    (void)state;
     static const struct {
         const char *dirty, *clean;
     } cases[] = {
@@ -319,9 +302,8 @@ static void text_is_cleaned(void **state)
     }
 }
 
-static void times_are_understood(void **state)
+TEST(times_are_understood)
 {
-    (void)state;
     int64_t ns, now = et_now();
     assert_true(et_parse_time("1700000000", &ns) && ns == 1700000000000000000);
     assert_true(et_parse_time("1700000000.25", &ns) && ns == 1700000000250000000);
@@ -356,9 +338,8 @@ static void times_are_understood(void **state)
                  et_parse_duration("1w", &ns) || et_parse_duration("1ss", &ns));
 }
 
-static void services_with_tags_are_understood(void **state)
+TEST(services_with_tags_are_understood)
 {
-    (void)state;
     struct et_query_builder wanted = {0};
     assert_true(et_query_builder_name(&wanted, "svc{a=b,c=\"d,e}\"}"));
     assert_string_equal(wanted.query.service, "svc");
@@ -376,9 +357,8 @@ static void services_with_tags_are_understood(void **state)
     et_query_builder_free(&wanted);
 }
 
-static void tags_are_sorted_and_unique(void **state)
+TEST(tags_are_sorted_and_unique)
 {
-    (void)state;
     struct et_labels tags = {0};
     et_labels_add(&tags, "b", "1");
     et_labels_add(&tags, "a", "x\ny");
@@ -389,23 +369,4 @@ static void tags_are_sorted_and_unique(void **state)
     free(lines);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_recursion),
-        cmocka_unit_test(inlined_lines_are_calls),
-        cmocka_unit_test(pruning_keeps_the_largest),
-        cmocka_unit_test(deep_stacks_are_written),
-        cmocka_unit_test(names_are_never_markup),
-        cmocka_unit_test(text_is_cleaned),
-        cmocka_unit_test(times_are_understood),
-        cmocka_unit_test(services_with_tags_are_understood),
-        cmocka_unit_test(tags_are_sorted_and_unique),
-        cmocka_unit_test(functions_have_their_hottest_line),
-        cmocka_unit_test(frames_of_speedscope_have_it_too),
-        cmocka_unit_test(recursion_counts_once_in_a_line),
-        cmocka_unit_test(lines_have_names),
-        cmocka_unit_test(stacks_are_merged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

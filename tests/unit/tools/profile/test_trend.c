@@ -1,12 +1,9 @@
 /* Robust lines: the slope despite peaks and restarts, how often its interval has the true slope, and how often nothing
  * is taken for a trend. */
 #include "tools/profile/trend.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 enum { HOURS = 72, LINES = 3 };
 
@@ -35,9 +32,8 @@ static void draw(struct et_trend_point points[LINES * HOURS], double slope, doub
     }
 }
 
-static void intervals_hold(void **state)
+TEST(intervals_hold)
 {
-    (void)state;
     static const double resembling[] = {0, 0.3, 0.6};
     struct et_trend_point points[LINES * HOURS];
     struct et_trend trend;
@@ -61,9 +57,8 @@ static void intervals_hold(void **state)
 }
 
 /* A tenth of the values is a hundred times as large. */
-static void peaks_do_not_count(void **state)
+TEST(peaks_do_not_count)
 {
-    (void)state;
     struct et_trend_point points[LINES * HOURS];
     struct et_trend trend;
     seed = 9;
@@ -76,9 +71,8 @@ static void peaks_do_not_count(void **state)
 }
 
 /* Each line begins higher and falls: across lines there is growth, within them there is none. */
-static void lines_are_not_mixed(void **state)
+TEST(lines_are_not_mixed)
 {
-    (void)state;
     struct et_trend_point points[30];
     struct et_trend trend;
     for (uint32_t i = 0; i < 30; i++) { /* not in order of lines */
@@ -88,9 +82,8 @@ static void lines_are_not_mixed(void **state)
     assert_true(trend.slope == -1 && trend.high == -1);
 }
 
-static void few_points_say_nothing(void **state)
+TEST(few_points_say_nothing)
 {
-    (void)state;
     struct et_trend_point points[] = {
         {.at = 1, .value = 1}, {.at = 2, .value = 2}, {.at = 3, .value = 3}, {.at = 4, .value = 4}};
     struct et_trend trend;
@@ -101,12 +94,11 @@ static void few_points_say_nothing(void **state)
 }
 
 /* The week of 100 processes of a service: few pairs, of all of them, and the same slope. */
-static void many_long_lines_make_few_pairs(void **state)
+TEST(many_long_lines_make_few_pairs)
 {
     enum { WEEK = 167, MANY = 100 };
     static struct et_trend_point points[MANY * WEEK];
     struct et_trend trend;
-    (void)state;
     seed = 4;
     for (uint32_t i = 0; i < MANY * WEEK; i++) {
         uint32_t line = i / WEEK, hour = i % WEEK;
@@ -119,14 +111,4 @@ static void many_long_lines_make_few_pairs(void **state)
     assert_true(trend.slope > 1.1 && trend.slope < 1.8);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(intervals_hold),
-        cmocka_unit_test(peaks_do_not_count),
-        cmocka_unit_test(lines_are_not_mixed),
-        cmocka_unit_test(few_points_say_nothing),
-        cmocka_unit_test(many_long_lines_make_few_pairs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -3,14 +3,9 @@
 #include "tools/profile/verdict.h"
 #include "tools/profile/student.h"
 #include "shape.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     STACKS = sizeof shape_stacks / sizeof *shape_stacks,
@@ -234,9 +229,8 @@ static size_t count_found(const struct world *world, size_t runs, size_t *others
 
 /* ---- tests ---- */
 
-static void student_is_students(void **state)
+TEST(student_is_students)
 {
-    (void)state;
     static const struct {
         double probability, df, t;
     } known[] = {
@@ -280,9 +274,8 @@ static bool diff_sees_more(const struct world *world)
 
 /* Of 100 comparisons of equal versions at most 5 find anything, while `diff`, which counts samples, finds something in
  * many: so the devices of the simulation do differ. */
-static void equal_versions_are_equal(void **state)
+TEST(equal_versions_are_equal)
 {
-    (void)state;
     static const struct world worlds[] = {{.devices = 5, .samples = 3000},
                                           {.devices = 20, .samples = 3000},
                                           {.devices = 12, .samples = 20000, .in_place = true},
@@ -308,9 +301,8 @@ static void equal_versions_are_equal(void **state)
 
 /* A first look at a few devices predicts how many find a regression of 3 % of the service's CPU time. So many find it:
  * in four of five fleets those that this function needs, in all those that the most variable function needs. */
-static void planted_is_found_as_predicted(void **state)
+TEST(planted_is_found_as_predicted)
 {
-    (void)state;
     struct world world = {.devices = 4, .samples = 5000};
     double every = 0, planted = 0;
     size_t others = 0, runs = 40;
@@ -338,9 +330,8 @@ static void planted_is_found_as_predicted(void **state)
 }
 
 /* The rate of detection at several effects. */
-static void rates_of_detection(void **state)
+TEST(rates_of_detection)
 {
-    (void)state;
     static const double effects[] = {0.005, 0.01, 0.02, 0.03};
     static const struct world worlds[] = {{.devices = 10, .samples = 5000},
                                           {.devices = 20, .samples = 5000},
@@ -365,9 +356,8 @@ static void rates_of_detection(void **state)
 }
 
 /* More load in all functions is said of the service, not of its functions; a saving in one does not accuse others. */
-static void others_are_not_accused(void **state)
+TEST(others_are_not_accused)
 {
-    (void)state;
     struct world world = {.devices = 20, .samples = 20000, .in_place = true, .busier = 0.2};
     struct et_fleet fleet = {0};
     struct et_verdict verdict;
@@ -397,9 +387,8 @@ static void others_are_not_accused(void **state)
 }
 
 /* Devices of different kinds are compared each with their like: the new version runs mostly on the slower boards. */
-static void cohorts_are_kept_apart(void **state)
+TEST(cohorts_are_kept_apart)
 {
-    (void)state;
     struct et_fleet fleet = {0};
     struct et_verdict verdict;
     struct world fast = {.samples = 5000, .name = "x86_64"}, slow = {.samples = 15000, .name = "arm64"};
@@ -423,9 +412,8 @@ static void cohorts_are_kept_apart(void **state)
     et_fleet_free(&fleet);
 }
 
-static void few_devices_decide_nothing(void **state)
+TEST(few_devices_decide_nothing)
 {
-    (void)state;
     struct et_fleet fleet = {0};
     struct et_verdict verdict;
     seed = 9;
@@ -458,9 +446,8 @@ static size_t entry_of(void *context, const char *process)
 }
 
 /* A profile by processes becomes their devices' cells; recursion counts once. */
-static void profiles_are_split(void **state)
+TEST(profiles_are_split)
 {
-    (void)state;
     struct et_fleet fleet = {0};
     struct et_profile *p = et_profile_new();
     et_fleet_entry(&fleet, "c", "one", ET_LEFT);
@@ -483,13 +470,6 @@ static void profiles_are_split(void **state)
     et_fleet_free(&fleet);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(student_is_students),           cmocka_unit_test(equal_versions_are_equal),
-        cmocka_unit_test(planted_is_found_as_predicted), cmocka_unit_test(rates_of_detection),
-        cmocka_unit_test(others_are_not_accused),        cmocka_unit_test(cohorts_are_kept_apart),
-        cmocka_unit_test(few_devices_decide_nothing),    cmocka_unit_test(profiles_are_split),
-    };
-    return cmocka_run_group_tests(tests, read_shape, NULL);
-}
+static int (*test_begin)(void **state) = read_shape;
+
+TEST_MAIN

@@ -1,11 +1,6 @@
 /* Rates of notifications (fair_rate.h): noisy devices silence themselves, not others, in fixed memory. */
 #include "tools/serve/fair_rate.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <stdlib.h>
+#include "tests/unit/test.h"
 
 static const int64_t SECOND = 1000000000, HOUR = INT64_C(3600) * 1000000000;
 static struct et_fair_rate rate;
@@ -25,9 +20,8 @@ static int allowed(uint64_t device, int attempts, int64_t now_ns)
     return count;
 }
 
-static void one_device_has_its_rate(void **state)
+TEST(one_device_has_its_rate)
 {
-    (void)state;
     begin(20, 5);
     assert_int_equal(allowed(1, 100, HOUR), 5);
     assert_int_equal(et_fair_take(&rate, 1, HOUR), ET_FAIR_DEVICE);
@@ -40,10 +34,9 @@ static void one_device_has_its_rate(void **state)
 }
 
 /* Four noisy devices, each above its own rate, and then fifteen with one incident each: half of the total is theirs. */
-static void noisy_devices_do_not_silence_others(void **state)
+TEST(noisy_devices_do_not_silence_others)
 {
     int noisy = 0, quiet = 0;
-    (void)state;
     begin(20, 5);
     for (uint64_t round = 0; round < 100; round++) {
         for (uint64_t device = 1; device <= 4; device++) {
@@ -58,9 +51,8 @@ static void noisy_devices_do_not_silence_others(void **state)
     assert_int_equal(et_fair_take(&rate, 200, HOUR), ET_FAIR_TOTAL);
 }
 
-static void the_smallest_rate(void **state)
+TEST(the_smallest_rate)
 {
-    (void)state;
     begin(1, 1);
     assert_int_equal(allowed(1, 10, HOUR), 1);
     assert_int_equal(allowed(2, 10, HOUR), 0);
@@ -68,10 +60,9 @@ static void the_smallest_rate(void **state)
 }
 
 /* More devices than entries: the total holds, and a noisy device is forgotten now and then. */
-static void memory_is_fixed(void **state)
+TEST(memory_is_fixed)
 {
     int all = 0, noisy = 0;
-    (void)state;
     begin(3600, 1);
     for (uint64_t i = 0; i < 3600; i++) {
         int64_t now = HOUR + (int64_t)i * SECOND;
@@ -82,13 +73,4 @@ static void memory_is_fixed(void **state)
     assert_in_range(noisy, 1, 6);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_has_its_rate),
-        cmocka_unit_test(noisy_devices_do_not_silence_others),
-        cmocka_unit_test(the_smallest_rate),
-        cmocka_unit_test(memory_is_fixed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -1,12 +1,7 @@
 /* Queries of clients: short forms, profile types of Go and .NET, and ids of our kinds in both directions. */
 #include "tools/serve/query/pyroscope/query_text.h"
 #include "tools/store/query_builder.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 static void understood(const char *text, const char *service, const char *kind, enum et_measure measure,
                        const char *matchers)
@@ -26,9 +21,8 @@ static void understood(const char *text, const char *service, const char *kind, 
     et_query_builder_free(&wanted);
 }
 
-static void short_forms(void **state)
+TEST(short_forms)
 {
-    (void)state;
     understood("svc.cpu{version=1.2.3}", "svc", "cpu", ET_MEASURE_VALUE, "{\"version\"=\"1.2.3\"}");
     understood("svc.cpu", "svc", "cpu", ET_MEASURE_VALUE, "");
     understood("svc.cpu{}", "svc", "cpu", ET_MEASURE_VALUE, "");
@@ -49,9 +43,8 @@ static void short_forms(void **state)
     understood("", "", "", ET_MEASURE_DEFAULT, "");
 }
 
-static void profile_types(void **state)
+TEST(profile_types)
 {
-    (void)state;
     static const struct {
         const char *id, *kind;
         enum et_measure measure;
@@ -78,8 +71,11 @@ static void profile_types(void **state)
         {"wall:wall:nanoseconds:cpu:nanoseconds", "wall", ET_MEASURE_VALUE},
         {"goroutine:goroutine:count:goroutine:count", "thread", ET_MEASURE_VALUE},
         {"goroutines:goroutine:count:goroutine:count", "goroutines:goroutine:count:goroutine:count", ET_MEASURE_VALUE},
-        {"wall:wall:nanoseconds:wall:nanoseconds", "wall:wall:nanoseconds:wall:nanoseconds", ET_MEASURE_VALUE},
-        {"wall:cpu:nanoseconds:wall:nanoseconds", "wall:cpu:nanoseconds:wall:nanoseconds", ET_MEASURE_VALUE},
+        {"wall:wall:nanoseconds:wall:nanoseconds", "wall", ET_MEASURE_VALUE},
+        {"wall:cpu:nanoseconds:wall:nanoseconds", "cpu", ET_MEASURE_VALUE},
+        {"wall:samples:count:wall:nanoseconds", "cpu", ET_MEASURE_COUNT},
+        {"process_cpu:cpu:microseconds:cpu:nanoseconds", "cpu", ET_MEASURE_VALUE},
+        {"a:b:kilobytes:c:ms", "a:b:bytes:c:nanoseconds", ET_MEASURE_VALUE},
         {"deadmans_switch:made_up:profilos:made_up:profilos", "deadmans_switch:made_up:profilos:made_up:profilos",
          ET_MEASURE_VALUE},
         {"memory:inuse_space:bytes:space:bytes:delta", "live", ET_MEASURE_VALUE},
@@ -98,9 +94,8 @@ static void profile_types(void **state)
     }
 }
 
-static void query_errors_are_described(void **state)
+TEST(query_errors_are_described)
 {
-    (void)state;
     static const char *const texts[] = {
         "svc{",        "svc{a}",        "svc{a=b",  "svc{=b}",          "svc{a=b}c",     "a:b:c",
         "a:b:c:d:e:f", "a:b:c:d:e:f:g", ":b:c:d:e", "{__name__=\"x\"}", "svc{a=~\"(\"}", "svc{a=\"b}",
@@ -116,9 +111,8 @@ static void query_errors_are_described(void **state)
 }
 
 /* Each measure of each kind has an id that selects it. */
-static void every_kind_has_an_id(void **state)
+TEST(every_kind_has_an_id)
 {
-    (void)state;
     for (size_t i = 0; i < et_kind_count; i++) {
         size_t figures = 0;
         for (int count = 0; count < 2; count++) {
@@ -145,13 +139,4 @@ static void every_kind_has_an_id(void **state)
     et_type_free(&type);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_forms),
-        cmocka_unit_test(profile_types),
-        cmocka_unit_test(query_errors_are_described),
-        cmocka_unit_test(every_kind_has_an_id),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -2,15 +2,7 @@
 #include "tools/lib/gzip.h"
 #include "push.pb-c.h"
 #include "tools/serve/relay/relay_backend.h"
-
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <setjmp.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 static struct et_arrival row_of(const char *kind, const char *unit)
 {
@@ -104,10 +96,9 @@ static struct sum push(struct et_arrival *row)
     return sum;
 }
 
-static void a_profile_that_is_too_large_goes_in_pieces(void **state)
+TEST(a_profile_that_is_too_large_goes_in_pieces)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
-    (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
         add_stack(row.profile, i, 300);
     }
@@ -119,10 +110,9 @@ static void a_profile_that_is_too_large_goes_in_pieces(void **state)
     assert_true(sum.largest <= et_relay_pyroscope.limit);
 }
 
-static void too_many_samples_go_in_pieces(void **state)
+TEST(too_many_samples_go_in_pieces)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
-    (void)state;
     add_stack(row.profile, 1, 1);
     const struct et_entry entry = row.profile->entries[0];
     for (uint32_t i = 1; i < 40000; i++) {
@@ -135,31 +125,28 @@ static void too_many_samples_go_in_pieces(void **state)
     assert_int_equal(sum.pieces, 4);
 }
 
-static void a_stack_that_is_too_deep_keeps_its_root(void **state)
+TEST(a_stack_that_is_too_deep_keeps_its_root)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
-    (void)state;
     add_stack(row.profile, 0, 1024);
     struct sum sum = push(&row);
     assert_int_equal(sum.deepest, 1000);
     assert_int_equal(sum.value, 100);
 }
 
-static void an_empty_profile_makes_no_piece(void **state)
+TEST(an_empty_profile_makes_no_piece)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
-    (void)state;
     add_stack(row.profile, 0, 1);
     row.profile->entries[0].value = row.profile->entries[0].count = 0;
     assert_int_equal(push(&row).pieces, 0);
 }
 
-static void names_become_legal(void **state)
+TEST(names_become_legal)
 {
     static const char *const names[][2] = {{"a", "a"},          {"a.b-c", "a_b_c"}, {"9x", "_9x"},
                                            {"\xc3\xa4x", "_x"}, {"", ""},           {"a\nb\"", "a_b_"}};
     char legal[128], longest[400];
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         et_relay_legal(names[i][0], legal);
         assert_string_equal(legal, names[i][1]);
@@ -170,11 +157,10 @@ static void names_become_legal(void **state)
     assert_int_equal(strlen(legal), 127);
 }
 
-static void a_series_has_each_label_once(void **state)
+TEST(a_series_has_each_label_once)
 {
     struct et_relay_labels series = {0};
     char longest[3001];
-    (void)state;
     memset(longest, 'x', 3000);
     memcpy(longest + 2047, "\xc3\xa4", 2); /* a character across the limit */
     longest[3000] = '\0';
@@ -188,12 +174,11 @@ static void a_series_has_each_label_once(void **state)
     et_relay_labels_free(&series);
 }
 
-static void ids_depend_on_the_contents(void **state)
+TEST(ids_depend_on_the_contents)
 {
     struct et_arrival row = row_of("cpu", "nanoseconds");
     uint8_t first[16], again[16], other[16];
     char text[37];
-    (void)state;
     et_relay_id(&row, 0, first);
     et_relay_id(&row, 0, again);
     et_relay_id(&row, 1, other);
@@ -227,14 +212,13 @@ static void count_part(void *context, const struct et_relay_part *part)
     et_buf_free(&bytes);
 }
 
-static void every_backend_takes_every_kind(void **state)
+TEST(every_backend_takes_every_kind)
 {
     static const char *const kinds[] = {"cpu",       "wall", "wait",   "lock", "alloc",           "live",
                                         "exception", "gc",   "thread", "heap", "of somebody-else"};
     static const struct et_relay_backend *const backends[] = {&et_relay_pyroscope, &et_relay_parca, &et_relay_parca_raw,
                                                               &et_relay_otlp, &et_relay_datadog};
     struct et_relay_form form = {.bare = true, .family = "native"};
-    (void)state;
     for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
         size_t without = 0;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -251,17 +235,4 @@ static void every_backend_takes_every_kind(void **state)
     assert_null(et_relay_backend("nobody"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profile_that_is_too_large_goes_in_pieces),
-        cmocka_unit_test(too_many_samples_go_in_pieces),
-        cmocka_unit_test(a_stack_that_is_too_deep_keeps_its_root),
-        cmocka_unit_test(an_empty_profile_makes_no_piece),
-        cmocka_unit_test(names_become_legal),
-        cmocka_unit_test(a_series_has_each_label_once),
-        cmocka_unit_test(ids_depend_on_the_contents),
-        cmocka_unit_test(every_backend_takes_every_kind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -4,15 +4,9 @@
 #include "tools/lib/labels.h"
 #include "tools/formats/multipart.h"
 #include "tools/serve/ingest/push_request.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <nettle/base64.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static uint32_t seed;
 
@@ -29,9 +23,8 @@ static char *encoded(const uint8_t *bytes, size_t size)
     return text;
 }
 
-static void base64_in_all_its_forms(void **state)
+TEST(base64_in_all_its_forms)
 {
-    (void)state;
     for (uint32_t round = 1; round < 500; round++) {
         uint8_t bytes[40];
         seed = round;
@@ -65,9 +58,8 @@ static void base64_in_all_its_forms(void **state)
     }
 }
 
-static void json_is_bounded(void **state)
+TEST(json_is_bounded)
 {
-    (void)state;
     static const char *const good[] = {"{}", "[[[1]]]", "\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", "null",
                                        " 12.5e3 "};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -176,9 +168,8 @@ static struct pair request_of(uint32_t round)
     return request;
 }
 
-static void json_and_binary_are_equivalent(void **state)
+TEST(json_and_binary_are_equivalent)
 {
-    (void)state;
     for (uint32_t round = 1; round < 300; round++) {
         struct pair request = request_of(round);
         struct et_buf why = {0};
@@ -208,9 +199,8 @@ static void json_and_binary_are_equivalent(void **state)
     }
 }
 
-static void other_shapes_are_refused(void **state)
+TEST(other_shapes_are_refused)
 {
-    (void)state;
     static const char *const wrong[] = {"[]",
                                         "1",
                                         "{\"series\":{}}",
@@ -232,9 +222,8 @@ static void other_shapes_are_refused(void **state)
     }
 }
 
-static void labels_follow_pyroscopes_rules(void **state)
+TEST(labels_follow_pyroscopes_rules)
 {
-    (void)state;
     static const struct {
         const char *labels, *wrong, *tags;
     } cases[] = {
@@ -272,9 +261,8 @@ static void labels_follow_pyroscopes_rules(void **state)
 }
 
 /* protobuf-c uses one shared string for all missing values. */
-static void duplicate_names_without_values(void **state)
+TEST(duplicate_names_without_values)
 {
-    (void)state;
     static const uint8_t wire[] = {10, 10, 10, 3, 10, 1, 'k', 10, 3, 10, 1, 'k'};
     struct et_buf why = {0};
     et_push *push = et_push_decode(wire, sizeof wire, &why);
@@ -285,9 +273,8 @@ static void duplicate_names_without_values(void **state)
     et_buf_free(&why);
 }
 
-static void few_request_bytes_need_little_memory(void **state)
+TEST(few_request_bytes_need_little_memory)
 {
-    (void)state;
     struct et_buf wire = {0}, why = {0};
     for (int i = 0; i < 2000000; i++) {
         et_buf_add(&wire, "\n\0", 2); /* empty series */
@@ -299,9 +286,8 @@ static void few_request_bytes_need_little_memory(void **state)
 
 /* ---- multipart ---- */
 
-static void a_boundary_is_found(void **state)
+TEST(a_boundary_is_found)
 {
-    (void)state;
     static const struct {
         const char *type, *boundary;
     } cases[] = {{"multipart/form-data; boundary=abc", "abc"},
@@ -320,9 +306,8 @@ static void a_boundary_is_found(void **state)
     assert_false(et_multipart_boundary(type, boundary));
 }
 
-static void fields_are_found_whatever_they_hold(void **state)
+TEST(fields_are_found_whatever_they_hold)
 {
-    (void)state;
     static const char *const names[] = {"sample_type_config", "prev_profile", "profile"};
     static const char *const parts[] = {"\r\n", "--B", "\r\n--", "B",        "\r",     "\n",
                                         "a",    "\0x", "--",     "\r\n\r\n", "\r\n--A"};
@@ -369,18 +354,4 @@ static void fields_are_found_whatever_they_hold(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base64_in_all_its_forms),
-        cmocka_unit_test(json_is_bounded),
-        cmocka_unit_test(json_and_binary_are_equivalent),
-        cmocka_unit_test(other_shapes_are_refused),
-        cmocka_unit_test(labels_follow_pyroscopes_rules),
-        cmocka_unit_test(duplicate_names_without_values),
-        cmocka_unit_test(few_request_bytes_need_little_memory),
-        cmocka_unit_test(a_boundary_is_found),
-        cmocka_unit_test(fields_are_found_whatever_they_hold),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

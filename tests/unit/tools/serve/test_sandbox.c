@@ -5,22 +5,12 @@
 #include "tools/lib/confine.h"
 #include "tools/serve/sandbox.h"
 #include "tools/symbols/reader.h"
+#include "tests/unit/test.h"
+#include "tests/program.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char *tests_folder; /* of the build */
 static char home[4096], before[4096];
@@ -154,9 +144,8 @@ static int use_own_files(void)
     return 0;
 }
 
-static void own_files_are_allowed(void **state)
+TEST_WITH(own_files_are_allowed, set_up, tear_down)
 {
-    (void)state;
     in_sandbox(use_own_files, NULL);
 }
 
@@ -173,9 +162,8 @@ static int use_other_files(void)
     return 0;
 }
 
-static void other_files_are_not(void **state)
+TEST_WITH(other_files_are_not, set_up, tear_down)
 {
-    (void)state;
     need_landlock();
     in_sandbox(use_other_files, NULL);
 }
@@ -201,9 +189,8 @@ static int use_replaced_files(void)
     return 0;
 }
 
-static void replaced_files_are_allowed(void **state)
+TEST_WITH(replaced_files_are_allowed, set_up, tear_down)
 {
-    (void)state;
     in_sandbox(use_replaced_files, replace_files);
 }
 
@@ -219,9 +206,8 @@ static int read_symbol_files(void)
 }
 
 /* A program that a device names, wherever it is; not a dump of a program's memory. */
-static void symbol_files_are_allowed(void **state)
+TEST_WITH(symbol_files_are_allowed, set_up, tear_down)
 {
-    (void)state;
     struct et_buf program = {0};
     assert_int_equal(et_read_file("/proc/self/exe", 1 << 30, &program), 0);
     assert_int_equal(et_write_file("elsewhere/program", program.data, program.size), 0);
@@ -242,9 +228,8 @@ static int make_calls(void)
     return 0;
 }
 
-static void dangerous_calls_are_not(void **state)
+TEST_WITH(dangerous_calls_are_not, set_up, tear_down)
 {
-    (void)state;
     in_sandbox(make_calls, NULL);
 }
 
@@ -254,12 +239,5 @@ int main(int argc, char **argv)
     /* The server may use the folders of temporary files: what it may not use lies elsewhere. */
     if (!tests_folder || strncmp(tests_folder, "/tmp/", 5) == 0 || strncmp(tests_folder, "/var/tmp/", 9) == 0)
         tests_folder = "/dev/shm";
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(own_files_are_allowed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(other_files_are_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replaced_files_are_allowed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(symbol_files_are_allowed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(dangerous_calls_are_not, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

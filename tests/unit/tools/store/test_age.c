@@ -5,12 +5,7 @@
 #include "db.h"
 #include "tools/store/age.h"
 #include "tools/store/store_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/unit/test.h"
 
 static const int64_t HOUR = 3600000000000, DAY = 24 * 3600000000000, YEAR = 365 * 24 * 3600000000000;
 static const int64_t START = 1700006400000000000; /* a whole hour */
@@ -62,9 +57,8 @@ static void step(struct et_age *age, int64_t passes, int64_t clock)
     assert_int_equal(et_age_step(age, store, clock, steady), 0);
 }
 
-static void an_empty_store_believes(void **state)
+TEST_WITH(an_empty_store_believes, set_up, tear_down)
 {
-    (void)state;
     struct et_age age = begin(START);
     assert_int_equal(age.count_ns, START);
     step(&age, HOUR, START + HOUR);
@@ -72,9 +66,8 @@ static void an_empty_store_believes(void **state)
     assert_int_equal(age.doubt, ET_CLOCK_RIGHT);
 }
 
-static void small_corrections_are_followed(void **state)
+TEST_WITH(small_corrections_are_followed, set_up, tear_down)
 {
-    (void)state;
     struct et_age age = begin(START);
     step(&age, HOUR, START + 25 * HOUR);
     assert_int_equal(age.count_ns, START + 25 * HOUR);
@@ -83,9 +76,8 @@ static void small_corrections_are_followed(void **state)
     assert_int_equal(age.doubt, ET_CLOCK_RIGHT);
 }
 
-static void a_clock_far_ahead_is_doubted(void **state)
+TEST_WITH(a_clock_far_ahead_is_doubted, set_up, tear_down)
 {
-    (void)state;
     put_hour(START, 1, START + HOUR);
     struct et_age age = begin(START + 5 * YEAR);
     assert_int_equal(age.doubt, ET_CLOCK_AHEAD);
@@ -101,10 +93,9 @@ static void a_clock_far_ahead_is_doubted(void **state)
     assert_int_equal(age.count_ns, START + 3 * HOUR + DAY);
 }
 
-static void new_profiles_confirm(void **state)
+TEST_WITH(new_profiles_confirm, set_up, tear_down)
 {
     int64_t id = 100;
-    (void)state;
     for (int i = 0; i < 48; i++) { /* an earlier time with that clock */
         put_hour(START + YEAR + i * HOUR, id, 0);
     }
@@ -130,9 +121,8 @@ static void new_profiles_confirm(void **state)
     assert_false(age.confirmed);
 }
 
-static void a_clock_far_behind_changes_nothing(void **state)
+TEST_WITH(a_clock_far_behind_changes_nothing, set_up, tear_down)
 {
-    (void)state;
     put_hour(START, 1, START + HOUR);
     struct et_age age = begin(0);
     assert_int_equal(age.doubt, ET_CLOCK_BEHIND);
@@ -146,17 +136,6 @@ static void a_clock_far_behind_changes_nothing(void **state)
 
 int main(int argc, char **argv)
 {
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/test_age.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_empty_store_believes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(small_corrections_are_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_far_ahead_is_doubted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(new_profiles_confirm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_far_behind_changes_nothing, set_up, tear_down),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "test_age.db");
+    return test_run();
 }

@@ -8,13 +8,7 @@
 #include "tools/store/bounds.h"
 #include "tools/store/store_internal.h"
 #include "keep.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 static char *path;
 static struct et_store *store;
@@ -92,10 +86,9 @@ static enum et_outcome send_message(struct sent sent, int64_t at_ns)
     return message_push(store, &m);
 }
 
-static void deleted_names_make_room(void **state)
+TEST_WITH(deleted_names_make_room, set_up, tear_down)
 {
     struct et_policy policy = {.keep_ns = HOUR};
-    (void)state;
     for (int day = 0; day < 8; day++) {
         int64_t at = MESSAGE_NOW + day * 20 * 24 * HOUR;
         for (int i = 0; i < 9; i++) { /* one of each kind stays: the greatest id */
@@ -113,9 +106,8 @@ static void deleted_names_make_room(void **state)
     }
 }
 
-static void refused_messages_take_no_room(void **state)
+TEST_WITH(refused_messages_take_no_room, set_up, tear_down)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         char service[32];
         snprintf(service, sizeof service, "bad-%d", i);
@@ -138,9 +130,8 @@ static int refuse_commit(void *context)
     return 1;
 }
 
-static void groups_that_fail_take_no_room(void **state)
+TEST_WITH(groups_that_fail_take_no_room, set_up, tear_down)
 {
-    (void)state;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(et_store_group_begin(store), 0);
         for (int k = 0; k < 3; k++) {
@@ -163,9 +154,8 @@ static void groups_that_fail_take_no_room(void **state)
 }
 
 /* The table's memory is limited, and names in the database are known beyond the limit. */
-static void names_take_little_memory(void **state)
+TEST_WITH(names_take_little_memory, set_up, tear_down)
 {
-    (void)state;
     close_store();
     limits = (struct et_bounds_config){.memory = 100000};
     open_store();
@@ -225,18 +215,16 @@ static int store_label_sets(int most)
 }
 
 /* 4,096 entries of 24 bytes are within the limit, half of which may be used; 8,192 are not. */
-static void sets_of_many_names_respect_the_limit(void **state)
+TEST_WITH(sets_of_many_names_respect_the_limit, set_up, tear_down)
 {
-    (void)state;
     reopen_store(100000);
     int count = store_label_sets(10000), names = 3 + 3 * count;
     assert_true(names <= 2048 && names + 3 > 2048);
 }
 
 /* At a start with more names than allowed the table has room left. That is not for new names. */
-static void a_lower_limit_counts_at_once(void **state)
+TEST_WITH(a_lower_limit_counts_at_once, set_up, tear_down)
 {
-    (void)state;
     reopen_store(1000000);
     assert_int_equal(store_label_sets(478), 478); /* 1,437 names: 0.7 of half of 4,096 */
     reopen_store(5000);
@@ -265,9 +253,8 @@ static void add_item(struct et_batch *batch, int instance, int values)
 }
 
 /* What a batch with a profile in bounds stores of the others would use up the limits for all later ones. */
-static void refused_items_of_a_batch_take_no_room(void **state)
+TEST_WITH(refused_items_of_a_batch_take_no_room, set_up, tear_down)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         struct et_batch batch = {0};
         const char *why = "";
@@ -298,19 +285,6 @@ static void refused_items_of_a_batch_take_no_room(void **state)
 
 int main(int argc, char **argv)
 {
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/test_bounds.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(deleted_names_make_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refused_messages_take_no_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(groups_that_fail_take_no_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_take_little_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sets_of_many_names_respect_the_limit, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lower_limit_counts_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refused_items_of_a_batch_take_no_room, set_up, tear_down),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "test_bounds.db");
+    return test_run();
 }

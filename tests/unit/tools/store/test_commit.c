@@ -7,16 +7,10 @@
 #include "tools/store/group_commit.h"
 #include "message.h"
 #include "tools/store/store_internal.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SENDERS = 24, LONG_MS = 3600000 };
@@ -156,10 +150,9 @@ static int64_t stored(const char *table)
 
 /* ---- properties ---- */
 
-static void waiting_messages_share_a_commit(void **state)
+TEST_WITH(waiting_messages_share_a_commit, set_up, tear_down)
 {
     struct sender senders[SENDERS] = {0};
-    (void)state;
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i].segment = 1 + i / 4;
         senders[i].sequence = i % 4; /* each message builds on uncommitted ones */
@@ -173,10 +166,9 @@ static void waiting_messages_share_a_commit(void **state)
     }
 }
 
-static void a_group_ends(void **state)
+TEST_WITH(a_group_ends, set_up, tear_down)
 {
     struct sender senders[SENDERS] = {0};
-    (void)state;
     et_group_commit_stop(commit);
     commit = et_group_commit_start(store, 0);
     assert_non_null(commit);
@@ -188,9 +180,8 @@ static void a_group_ends(void **state)
     assert_int_equal(stored("profile"), SENDERS);
 }
 
-static void a_single_call_is_committed_alone(void **state)
+TEST_WITH(a_single_call_is_committed_alone, set_up, tear_down)
 {
-    (void)state;
     for (uint32_t i = 0; i < 10; i++) {
         assert_true(send_alone(1, i));
         assert_int_equal(stored("profile"), i + 1);
@@ -198,10 +189,9 @@ static void a_single_call_is_committed_alone(void **state)
     assert_int_equal(commits, 10);
 }
 
-static void a_refused_message_is_undone_alone(void **state)
+TEST_WITH(a_refused_message_is_undone_alone, set_up, tear_down)
 {
     struct sender senders[SENDERS] = {0};
-    (void)state;
     for (uint32_t i = 0; i < SENDERS; i++) {
         senders[i].segment = 1 + i;
         senders[i].malformed = i % 3 == 1;
@@ -219,10 +209,9 @@ static void a_refused_message_is_undone_alone(void **state)
 }
 
 /* Refused or undone messages leave no state: the same message may be sent again and be accepted. */
-static void undone_messages_may_come_again(void **state)
+TEST_WITH(undone_messages_may_come_again, set_up, tear_down)
 {
     struct sender senders[3] = {{.segment = 1, .malformed = true}, {.segment = 1}, {.segment = 1, .sequence = 1}};
-    (void)state;
     assert_int_equal(send_together(senders, 3, NULL).err, 0);
     assert_int_equal(senders[0].outcome, ET_MALFORMED);
     assert_int_equal(senders[1].outcome, ET_ACCEPTED);
@@ -264,10 +253,9 @@ static void refuse_commit(void)
     refused_commits = 1;
 }
 
-static void a_failed_commit_acknowledges_nothing(void **state)
+TEST_WITH(a_failed_commit_acknowledges_nothing, set_up, tear_down)
 {
     struct sender senders[SENDERS];
-    (void)state;
     assert_true(send_alone(1, 0));
     group_fails(senders, -EIO, refuse_commit);
     works_again();
@@ -279,10 +267,9 @@ static void fill_disk(void)
 }
 
 /* Acknowledged messages fit. With space again the segment continues. */
-static void a_full_disk_refuses_what_does_not_fit(void **state)
+TEST_WITH(a_full_disk_refuses_what_does_not_fit, set_up, tear_down)
 {
     struct sender senders[SENDERS];
-    (void)state;
     uint32_t kept = 0, sequence = 0;
     assert_true(send_alone(1, sequence++));
     fill_disk(); /* SQLite uses the current size as the minimum */
@@ -309,10 +296,9 @@ static void a_full_disk_refuses_what_does_not_fit(void **state)
     assert_int_equal(stored("profile"), 2 + kept);
 }
 
-static void a_locked_database_acknowledges_nothing(void **state)
+TEST_WITH(a_locked_database_acknowledges_nothing, set_up, tear_down)
 {
     sqlite3 *other;
-    (void)state;
     assert_true(send_alone(1, 0));
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -340,9 +326,8 @@ static void begin_to_fail(void)
     failing = true;
 }
 
-static void an_interrupt_at_any_step_fails_the_group(void **state)
+TEST_WITH(an_interrupt_at_any_step_fails_the_group, set_up, tear_down)
 {
-    (void)state;
     uint32_t kept = 0;
     bool failed = true;
     sqlite3_progress_handler(store->db, 5, progress, NULL);
@@ -365,9 +350,8 @@ static void an_interrupt_at_any_step_fails_the_group(void **state)
     assert_true(kept >= 4);
 }
 
-static void stopping_finishes_queued_calls(void **state)
+TEST_WITH(stopping_finishes_queued_calls, set_up, tear_down)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         assert_true(send_alone(1, (uint32_t)i));
         et_group_commit_stop(commit);
@@ -379,18 +363,6 @@ static void stopping_finishes_queued_calls(void **state)
 
 int main(int argc, char **argv)
 {
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/test_commit.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(waiting_messages_share_a_commit),          TEST(a_group_ends),
-        TEST(a_single_call_is_committed_alone),         TEST(a_refused_message_is_undone_alone),
-        TEST(undone_messages_may_come_again),           TEST(a_failed_commit_acknowledges_nothing),
-        TEST(a_full_disk_refuses_what_does_not_fit),    TEST(a_locked_database_acknowledges_nothing),
-        TEST(an_interrupt_at_any_step_fails_the_group), TEST(stopping_finishes_queued_calls),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "test_commit.db");
+    return test_run();
 }

@@ -4,12 +4,7 @@
  */
 #include "db.h"
 #include "tools/store/store_internal.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/unit/test.h"
 
 static char *path;
 static struct et_store *store;
@@ -86,9 +81,8 @@ static void add_names(void)
 }
 
 /* Ids of rolled back rows are used again, for other rows. */
-static void names_are_those_of_the_database(void **state)
+TEST_WITH(names_are_those_of_the_database, set_up, tear_down)
 {
-    (void)state;
     for (int i = 0; i < 400; i++) {
         bool grouped = dice(2);
         assert_int_equal(grouped ? et_store_group_begin(store) : 0, 0);
@@ -122,9 +116,8 @@ static int statements_run(void)
     return sum;
 }
 
-static void known_nodes_are_not_looked_up(void **state)
+TEST_WITH(known_nodes_are_not_looked_up, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(et_store_begin(store), 0);
     int64_t frame = et_store_frame(store, 0, 64, "", "", 0), node = et_store_node(store, 0, frame);
     assert_int_equal(et_store_end(store, true), 0);
@@ -149,10 +142,9 @@ static size_t memory_of(const struct et_known *known)
 }
 
 /* Names that are used stay while a hundred times as many others pass. */
-static void memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
     enum { OFTEN = 100, GROUPS = 400, NEW = 20000 };
-    (void)state;
     struct et_known known = {0};
     for (int64_t i = 0; i < GROUPS; i++) {
         et_known_begin(&known, 0);
@@ -179,15 +171,6 @@ static void memory_is_bounded(void **state)
 
 int main(int argc, char **argv)
 {
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/test_known.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(names_are_those_of_the_database, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(known_nodes_are_not_looked_up, set_up, tear_down),
-        cmocka_unit_test(memory_is_bounded),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "test_known.db");
+    return test_run();
 }

@@ -8,15 +8,9 @@
 #include "tools/lib/kinds.h"
 #include "tools/store/store_internal.h"
 #include "keep.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,11 +20,11 @@ static const int64_t START = 1700006400000000000; /* a whole hour */
 static char *path;
 
 /* The same numbers on every machine. */
-static uint64_t state;
+static uint64_t dice_state;
 static uint64_t dice(uint64_t sides)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (state >> 33) % sides;
+    dice_state = dice_state * 6364136223846793005u + 1442695040888963407u;
+    return (dice_state >> 33) % sides;
 }
 
 /* ---- profiles ---- */
@@ -43,7 +37,7 @@ struct made {
     int64_t start_ns, end_ns;
     uint64_t period, quantum;
     int generation; /* part of the names of its module, frames, labels and version */
-    int contexts;   /* 0: none, 1: labels, 2: spans, too */
+    int label_sets; /* 0: none, 1: labels, 2: spans, too */
     struct {
         int node, label, span;
         uint64_t value, count;
@@ -66,7 +60,7 @@ static struct made make(int64_t start_ns)
     made.generation = make_generation(start_ns);
     made.period = dice(10) ? 10000000 : 7000000;
     made.quantum = dice(10) ? made.period : 1 + dice(5);
-    made.contexts = (int)dice(3);
+    made.label_sets = (int)dice(3);
     for (int i = 0; i < STACKS; i++) {
         made.stacks[i].node = (int)dice(NODES);
         made.stacks[i].label = (int)dice(3);
@@ -123,17 +117,18 @@ static void put(struct et_store *store, const struct made *made)
         .samples = STACKS,
         .quantum = made->quantum,
         .stacks.columns =
-            (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->contexts ? ET_COLUMN_CONTEXT : 0)),
+            (uint8_t)(ET_COLUMN_VALUE | (counted ? ET_COLUMN_COUNT : 0) | (made->label_sets ? ET_COLUMN_LABEL_SET : 0)),
     };
     int64_t module = put_module(store, made->generation);
     for (int i = 0; i < STACKS; i++) {
         struct et_stack stack = {.node = put_node(store, module, made->stacks[i].node),
                                  .value = made->stacks[i].value,
                                  .count = made->stacks[i].count};
-        stack.context.labels = made->contexts ? put_labels(store, made->generation, labels[made->stacks[i].label]) : 0;
-        if (made->contexts > 1 && made->stacks[i].span) {
-            stack.context.span_id = (uint64_t)made->stacks[i].span;
-            stack.context.trace_low = 77;
+        stack.label_set.labels =
+            made->label_sets ? put_labels(store, made->generation, labels[made->stacks[i].label]) : 0;
+        if (made->label_sets > 1 && made->stacks[i].span) {
+            stack.label_set.span_id = (uint64_t)made->stacks[i].span;
+            stack.label_set.trace_low = 77;
         }
         et_stacks_add(&stored.stacks, &stack);
     }
@@ -298,16 +293,16 @@ static struct et_store *open_store(const char *name)
     return store;
 }
 
-struct stores {
+static struct stores {
     struct et_store *raw, *merged;
-};
+} both, *const stores = &both;
 
 /* Greatest time between two profiles, in seconds. */
 static uint64_t spacing;
 
-static int set_up(void **context)
+static int set_up(void **state)
 {
-    struct stores *stores = et_alloc(1, sizeof *stores);
+    (void)state;
     db_remove(path);
     spacing = 40;
     generation_ns = 0;
@@ -315,16 +310,14 @@ static int set_up(void **context)
     collected = false;
     stores->raw = open_store(":memory:");
     stores->merged = open_store(path);
-    *context = stores;
     return 0;
 }
 
-static int tear_down(void **context)
+static int tear_down(void **state)
 {
-    struct stores *stores = *context;
+    (void)state;
     et_store_close(stores->raw);
     et_store_close(stores->merged);
-    free(stores);
     db_remove(path);
     return 0;
 }
@@ -368,10 +361,9 @@ static void keep(struct et_store *store, const struct et_policy *policy, int64_t
 
 /* ---- tests ---- */
 
-static void merged_store_answers_like_raw_store(void **context)
+TEST_WITH(merged_store_answers_like_raw_store, set_up, tear_down)
 {
-    struct stores *stores = *context;
-    state = 1;
+    dice_state = 1;
     fill(stores, 4 * HOUR);
     compare_many(stores->raw, stores->merged, 4 * HOUR, 150, SECOND);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
@@ -384,10 +376,9 @@ static void merged_store_answers_like_raw_store(void **context)
 }
 
 /* Without the stacks of blocks of an hour, only queries that read roll-ups alone can answer. */
-static void roll_ups_replace_blocks(void **context)
+TEST_WITH(roll_ups_replace_blocks, set_up, tear_down)
 {
-    struct stores *stores = *context;
-    state = 21;
+    dice_state = 21;
     one_process = true;
     fill(stores, 4 * HOUR);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
@@ -415,10 +406,9 @@ static void roll_ups_replace_blocks(void **context)
 
 /* Without the stacks of finer rows in the middle of hours, only queries that subtract the ends of an hour from its
  * block can answer for the rest. */
-static void part_hours_are_differences(void **context)
+TEST_WITH(part_hours_are_differences, set_up, tear_down)
 {
-    struct stores *stores = *context;
-    state = 22;
+    dice_state = 22;
     spacing = 20;
     fill(stores, 4 * HOUR);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 10 * HOUR), 0);
@@ -457,11 +447,10 @@ static void compare_hours(struct stores *stores, int64_t grain, int queries)
     }
 }
 
-static void late_profiles_are_added(void **context)
+TEST_WITH(late_profiles_are_added, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
-    state = 2;
+    dice_state = 2;
     fill(stores, 2 * HOUR);
     keep(stores->merged, &policy, 10);
     fill(stores, 2 * HOUR); /* the same two hours again */
@@ -470,11 +459,10 @@ static void late_profiles_are_added(void **context)
     compare_hours(stores, HOUR, 60);
 }
 
-static void finer_rows_go(void **context)
+TEST_WITH(finer_rows_go, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR};
-    state = 3;
+    dice_state = 3;
     fill(stores, 4 * HOUR);
     keep(stores->merged, &policy, 10);
     assert_int_equal(db_number(stores->merged->db, "SELECT count(*) FROM profile WHERE level = 0"), 0);
@@ -489,15 +477,14 @@ static void finer_rows_go(void **context)
 }
 
 /* The parts of a range, cut at any time, add up to the whole, in every remaining resolution. */
-static void cut_ranges_add_up(void **context)
+TEST_WITH(cut_ranges_add_up, set_up, tear_down)
 {
-    struct stores *stores = *context;
     static const struct et_policy policies[] = {{0},
                                                 {.fine_ns = 9 * 3600000000000},
                                                 {.fine_ns = 3600000000000},
                                                 {.fine_ns = 3600000000000, .five_ns = 9 * 3600000000000},
                                                 {.fine_ns = 3600000000000, .five_ns = 3600000000000}};
-    state = 4;
+    dice_state = 4;
     fill(stores, 4 * HOUR);
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         keep(stores->merged, &policies[i], 12);
@@ -537,11 +524,10 @@ static int kill_self(void *context)
     return 0;
 }
 
-static void steps_that_fail_change_nothing(void **context)
+TEST_WITH(steps_that_fail_change_nothing, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
-    state = 5;
+    dice_state = 5;
     fill(stores, HOUR);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     int failed = 0, got = 1;
@@ -589,11 +575,10 @@ static void compare_first_hour(struct stores *stores)
     compare_hours(stores, HOUR, 2);
 }
 
-static void killed_processes_leave_equal_sums(void **context)
+TEST_WITH(killed_processes_leave_equal_sums, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR};
-    state = 6;
+    dice_state = 6;
     fill(stores, HOUR);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 40 * MINUTE), 0);
     keep_with_kills(stores, &policy, START + 9 * HOUR, 6, 20, compare_first_hour);
@@ -601,11 +586,10 @@ static void killed_processes_leave_equal_sums(void **context)
 }
 
 /* Rows of level 0 that a relay destination has not received stay for a day. */
-static void a_relay_is_waited_for(void **context)
+TEST_WITH(a_relay_is_waited_for, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 72 * HOUR};
-    state = 7;
+    dice_state = 7;
     fill(stores, 2 * HOUR);
     int64_t all = db_number(stores->raw->db, "SELECT count(*) FROM profile");
     sqlite3_exec(
@@ -630,11 +614,10 @@ static void a_relay_is_waited_for(void **context)
     assert_int_equal(db_number(stores->merged->db, "SELECT lost FROM relay"), all - 21);
 }
 
-static void old_profiles_go(void **context)
+TEST_WITH(old_profiles_go, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = HOUR, .five_ns = 2 * HOUR, .keep_ns = 24 * HOUR};
-    state = 8;
+    dice_state = 8;
     fill(stores, 3 * HOUR);
     assert_int_equal(run_keep_all(stores->merged, &KEEP_ALL, START + 3 * HOUR), 0);
     assert_int_equal(run_keep_all(stores->merged, &policy, START + 27 * HOUR), 0);
@@ -663,10 +646,9 @@ static void on_size(struct stores *stores, int64_t bytes)
     assert_true(used <= bytes);
 }
 
-static void large_databases_lose_the_oldest(void **context)
+TEST_WITH(large_databases_lose_the_oldest, set_up, tear_down)
 {
-    struct stores *stores = *context;
-    state = 9;
+    dice_state = 9;
     fill(stores, 8 * HOUR);
     spacing = 600;
     fill_range(stores, START + 8 * HOUR, START + 34 * HOUR);
@@ -708,11 +690,10 @@ static void newest_hours_answer_like_raw_store(struct stores *stores)
 }
 
 /* The dictionary alone is larger than the limit. */
-static void the_size_limit_leaves_the_newest_hours(void **context)
+TEST_WITH(the_size_limit_leaves_the_newest_hours, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .max_bytes = 200000};
-    state = 12;
+    dice_state = 12;
     spacing = 300;
     generation_ns = MINUTE;
     fill(stores, 30 * HOUR);
@@ -731,11 +712,10 @@ static void the_size_limit_leaves_the_newest_hours(void **context)
     assert_int_equal(hours_of(stores->merged), ET_KEPT_HOURS);
 }
 
-static void the_size_limit_leaves_what_fits(void **context)
+TEST_WITH(the_size_limit_leaves_what_fits, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .max_bytes = 50000};
-    state = 13;
+    dice_state = 13;
     spacing = 300;
     generation_ns = 5 * MINUTE;
     fill(stores, 30 * HOUR);
@@ -758,12 +738,11 @@ static int64_t used_bytes(struct et_store *store)
 }
 
 /* A step deletes fewer rows than the oldest hour has, and that is enough for the limit. */
-static void hours_go_entirely(void **context)
+TEST_WITH(hours_go_entirely, set_up, tear_down)
 {
     enum { PROCESSES = 700 };
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
-    state = 16;
+    dice_state = 16;
     spacing = 600;
     for (int i = 1; i <= PROCESSES; i++) {
         struct made made = make(START + i * SECOND);
@@ -792,11 +771,10 @@ static void put_unused_nodes(struct et_store *store, int count)
     assert_int_equal(et_store_end(store, true), 0);
 }
 
-static void garbage_goes_before_hours(void **context)
+TEST_WITH(garbage_goes_before_hours, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
-    state = 14;
+    dice_state = 14;
     spacing = 300;
     fill(stores, 30 * HOUR);
     keep(stores->merged, &policy, 40);
@@ -813,14 +791,13 @@ static void garbage_goes_before_hours(void **context)
 
 /* ---- garbage collection ---- */
 
-static void unused_entries_go(void **context)
+TEST_WITH(unused_entries_go, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
     static const char *const tables[] = {"node", "frame", "module", "labels", "origin"};
     static const enum et_deleted counts[] = {ET_DELETED_NODES, ET_DELETED_FRAMES, ET_DELETED_MODULES, ET_DELETED_LABELS,
                                              ET_DELETED_ORIGINS};
-    state = 15;
+    dice_state = 15;
     spacing = 100;
     generation_ns = HOUR;
     fill(stores, 6 * HOUR);
@@ -847,11 +824,10 @@ static void count_series(void *context, const struct et_series_row *row)
     ++*(uint64_t *)context;
 }
 
-static void labels_of_deleted_profiles_go(void **context)
+TEST_WITH(labels_of_deleted_profiles_go, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .keep_ns = 24 * HOUR};
-    state = 16;
+    dice_state = 16;
     spacing = 200;
     generation_ns = 2 * HOUR;
     one_process = true;
@@ -911,14 +887,13 @@ static void compare_newest(struct stores *stores, int64_t hours, int64_t kept, i
     equal(ask_origins(stores->raw, &all), ask_origins(stores->merged, &all));
 }
 
-static void collecting_changes_no_answer(void **context)
+TEST_WITH(collecting_changes_no_answer, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .keep_ns = 12 * HOUR};
     struct et_residents *residents = et_residents_new();
     et_store_set_residents(stores->merged, residents); /* nothing that it writes is undone */
     collected = true;
-    state = 17;
+    dice_state = 17;
     spacing = 800;
     generation_ns = HOUR;
     for (int64_t hours = 20; hours <= 60; hours += 20) {
@@ -939,12 +914,11 @@ static void compare_twelve_hours(struct stores *stores)
     compare_newest(stores, 30, 12, 1);
 }
 
-static void killed_collections_change_no_answer(void **context)
+TEST_WITH(killed_collections_change_no_answer, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .keep_ns = 12 * HOUR};
     collected = true;
-    state = 18;
+    dice_state = 18;
     spacing = 900;
     generation_ns = HOUR;
     fill(stores, 30 * HOUR);
@@ -1022,10 +996,9 @@ static void use_again(int steps)
     et_store_close(raw);
 }
 
-static void dictionaries_of_segments_stay(void **context)
+TEST_WITH(dictionaries_of_segments_stay, set_up, tear_down)
 {
-    (void)context;
-    state = 21;
+    dice_state = 21;
     for (int steps = 0; steps < 24; steps++) {
         come_again(steps, false);
         come_again(steps, true);
@@ -1035,12 +1008,11 @@ static void dictionaries_of_segments_stay(void **context)
 
 /* A segment that ended takes no more messages, so its process goes with its profiles. A repeated message is still
  * known. */
-static void processes_of_ended_segments_go(void **context)
+TEST_WITH(processes_of_ended_segments_go, set_up, tear_down)
 {
     struct et_store *store = open_store(":memory:");
     struct et_policy policy = {.keep_ns = HOUR};
     struct message m;
-    (void)context;
     for (uint64_t i = 1; i <= 3; i++) {
         message_init(&m, i, 0);
         m.tag.value = i == 1 ? "ended" : i == 2 ? "cut off" : "last";
@@ -1059,13 +1031,12 @@ static void processes_of_ended_segments_go(void **context)
 /* ---- the work of a step ---- */
 
 /* A step merges some processes of many. */
-static void a_step_merges_some_of_many_processes(void **context)
+TEST_WITH(a_step_merges_some_of_many_processes, set_up, tear_down)
 {
     enum { FLEET = 250 };
     struct et_store *store = open_store(":memory:");
     int64_t merged = 0, before = 0, after;
-    (void)context;
-    state = 31;
+    dice_state = 31;
     for (int i = 0; i < FLEET; i++) {
         struct made made = make(START + i * SECOND / 10);
         made.kind = 2;
@@ -1082,11 +1053,10 @@ static void a_step_merges_some_of_many_processes(void **context)
     et_store_close(store);
 }
 
-static void damaged_profiles_stop_a_collection(void **context)
+TEST_WITH(damaged_profiles_stop_a_collection, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_policy policy = {.rollup_rows = 2, .fine_ns = 1, .five_ns = 1};
-    state = 19;
+    dice_state = 19;
     fill(stores, HOUR);
     keep(stores->merged, &policy, 10);
     put_unused_nodes(stores->merged, 10);
@@ -1115,12 +1085,11 @@ static void on_series(void *context, const struct et_series_row *row)
     et_buf_printf(context, "%s/%s/%s ", row->service, row->host, row->kind);
 }
 
-static void labels_are_listed(void **context)
+TEST_WITH(labels_are_listed, set_up, tear_down)
 {
-    struct stores *stores = *context;
     struct et_query all = {.to_ns = INT64_MAX};
     struct et_buf out = {0};
-    state = 10;
+    dice_state = 10;
     fill(stores, HOUR);
     assert_int_equal(et_store_label_names(stores->merged, &all, on_name, &out), 0);
     assert_string_equal(out.data, "device host service_name step version ");
@@ -1149,10 +1118,9 @@ static void labels_are_listed(void **context)
     et_buf_free(&out);
 }
 
-static void many_lines_share_the_last(void **context)
+TEST_WITH(many_lines_share_the_last, set_up, tear_down)
 {
-    struct stores *stores = *context;
-    state = 11;
+    dice_state = 11;
     for (int i = 0; i < 3 * ET_TIMELINE_LINES; i++) {
         struct made made = make(START + i * SECOND);
         made.device = i;
@@ -1183,37 +1151,6 @@ static void many_lines_share_the_last(void **context)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(merged_store_answers_like_raw_store, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(roll_ups_replace_blocks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(part_hours_are_differences, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(late_profiles_are_added, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(finer_rows_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cut_ranges_add_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(steps_that_fail_change_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(killed_processes_leave_equal_sums, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_relay_is_waited_for, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(old_profiles_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(large_databases_lose_the_oldest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_size_limit_leaves_the_newest_hours, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_size_limit_leaves_what_fits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hours_go_entirely, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(garbage_goes_before_hours, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(unused_entries_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(labels_of_deleted_profiles_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(collecting_changes_no_answer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(killed_collections_change_no_answer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(dictionaries_of_segments_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(processes_of_ended_segments_go, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_step_merges_some_of_many_processes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damaged_profiles_stop_a_collection, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(labels_are_listed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_lines_share_the_last, set_up, tear_down),
-    };
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/merge.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "merge.db");
+    return test_run();
 }

@@ -11,13 +11,7 @@
 #include "message.h"
 #include "tools/store/store_internal.h"
 #include "keep.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/test.h"
 
 enum { SEGMENTS = 3, MESSAGES = 12, GROUP = 4, CUTS = 3 };
 
@@ -229,10 +223,9 @@ static bool through_cuts(unsigned first_cut, uint64_t seed)
     return cut;
 }
 
-static void nothing_acknowledged_is_lost(void **state)
+TEST(nothing_acknowledged_is_lost)
 {
     unsigned cuts = 0;
-    (void)state;
     for (unsigned at = 1; through_cuts(at, 1); at += stride) {
         cuts += cut_disk.cuts;
     }
@@ -243,11 +236,8 @@ static void nothing_acknowledged_is_lost(void **state)
 int main(int argc, char **argv)
 {
     stride = argc > 3 ? (unsigned)atoi(argv[3]) : stride;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_acknowledged_is_lost),
-    };
     cut_vfs_register();
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_run();
     cut_disk_reset();
     return failed;
 }

@@ -1,12 +1,6 @@
 /* The dictionary in memory: what it holds when nobody reads. */
 #include "tools/store/resident.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 enum { MOST = 32 << 20 };
 
@@ -26,11 +20,10 @@ static bool is_empty(struct et_residents *residents)
     return empty;
 }
 
-static void a_large_one_ends_with_its_user(void **state)
+TEST(a_large_one_ends_with_its_user)
 {
     struct et_residents *residents = et_residents_new();
     struct et_resident *first = et_resident_take(residents), *second = et_resident_take(residents);
-    (void)state;
     assert_ptr_equal(first, second);
     fill(first);
     et_resident_release(residents, first);
@@ -41,22 +34,14 @@ static void a_large_one_ends_with_its_user(void **state)
     et_residents_free(residents);
 }
 
-static void a_small_one_stays(void **state)
+TEST(a_small_one_stays)
 {
     struct et_residents *residents = et_residents_new();
     struct et_resident *taken = et_resident_take(residents);
-    (void)state;
     (void)et_pages_at(&taken->nodes, 1, sizeof(struct et_resident_node));
     et_resident_release(residents, taken);
     assert_false(is_empty(residents));
     et_residents_free(residents);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_large_one_ends_with_its_user),
-        cmocka_unit_test(a_small_one_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN

@@ -11,15 +11,9 @@
 #include "tools/profile/tree.h"
 #include "tools/lib/time_text.h"
 #include "tools/formats/pprof_read.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char *path;
 
@@ -35,16 +29,20 @@ static struct et_store *open_store(void)
     return store;
 }
 
+static struct et_store *store;
+
 static int set_up(void **state)
 {
+    (void)state;
     db_remove(path);
-    *state = open_store();
+    store = open_store();
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    et_store_close(*state);
+    (void)state;
+    et_store_close(store);
     db_remove(path);
     return 0;
 }
@@ -77,11 +75,11 @@ static int64_t count(struct et_store *store, const char *table)
     return rows;
 }
 
-static void stored_messages_are_loaded(void **state)
+TEST_WITH(stored_messages_are_loaded, set_up, tear_down)
 {
     struct et_query query = {.service = "svc", .to_ns = INT64_MAX};
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
-    struct et_profile *p = load(*state, &query);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
+    struct et_profile *p = load(store, &query);
     assert_int_equal(p->total, 50);
     assert_int_equal(p->samples, 5);
     assert_int_equal(p->node_count, 4);
@@ -97,42 +95,42 @@ static void stored_messages_are_loaded(void **state)
     et_profile_free(p);
 }
 
-static void repeated_messages_count_once(void **state)
+TEST_WITH(repeated_messages_count_once, set_up, tear_down)
 {
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
-    assert_int_equal(message_push_number(*state, 1, 0), ET_REPEATED);
-    assert_int_equal(message_push_number(*state, 1, 1), ET_ACCEPTED);
-    assert_int_equal(message_push_number(*state, 1, 0), ET_REPEATED);
-    assert_int_equal(message_push_number(*state, 1, 1), ET_REPEATED);
-    assert_int_equal(total(*state), 100);
-    assert_int_equal(count(*state, "profile"), 2);
-    assert_int_equal(count(*state, "node"), 3);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(store, 1, 0), ET_REPEATED);
+    assert_int_equal(message_push_number(store, 1, 1), ET_ACCEPTED);
+    assert_int_equal(message_push_number(store, 1, 0), ET_REPEATED);
+    assert_int_equal(message_push_number(store, 1, 1), ET_REPEATED);
+    assert_int_equal(total(store), 100);
+    assert_int_equal(count(store, "profile"), 2);
+    assert_int_equal(count(store, "node"), 3);
 }
 
-static void gaps_and_strangers_are_stale(void **state)
+TEST_WITH(gaps_and_strangers_are_stale, set_up, tear_down)
 {
-    assert_int_equal(message_push_number(*state, 2, 1), ET_STALE);
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
-    assert_int_equal(message_push_number(*state, 1, 2), ET_STALE);
-    assert_int_equal(message_push_number(*state, 1, UINT32_MAX), ET_STALE);
-    assert_int_equal(message_push_number(*state, 1, 1), ET_ACCEPTED);
-    assert_int_equal(total(*state), 100);
+    assert_int_equal(message_push_number(store, 2, 1), ET_STALE);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(store, 1, 2), ET_STALE);
+    assert_int_equal(message_push_number(store, 1, UINT32_MAX), ET_STALE);
+    assert_int_equal(message_push_number(store, 1, 1), ET_ACCEPTED);
+    assert_int_equal(total(store), 100);
     struct message s;
     message_init(&s, 1, 2);
     s.message.last = 1;
-    assert_int_equal(count(*state, "chunk"), 1);
-    assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
-    assert_int_equal(count(*state, "chunk") + count(*state, "span"), 0); /* the ended segment's dictionary is gone */
-    assert_int_equal(message_push_number(*state, 1, 2), ET_REPEATED);
-    assert_int_equal(message_push_number(*state, 1, 3), ET_STALE);
+    assert_int_equal(count(store, "chunk"), 1);
+    assert_int_equal(message_push(store, &s), ET_ACCEPTED);
+    assert_int_equal(count(store, "chunk") + count(store, "span"), 0); /* the ended segment's dictionary is gone */
+    assert_int_equal(message_push_number(store, 1, 2), ET_REPEATED);
+    assert_int_equal(message_push_number(store, 1, 3), ET_STALE);
 }
 
-static void a_restart_loses_nothing(void **state)
+TEST_WITH(a_restart_loses_nothing, set_up, tear_down)
 {
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
     for (uint32_t sequence = 1; sequence < 5; sequence++) {
-        et_store_close(*state);
-        *state = open_store();
+        et_store_close(store);
+        store = open_store();
         struct message s;
         message_init(&s, 1, sequence);
         /* one more node below the last one, in the module of message 0 */
@@ -145,10 +143,10 @@ static void a_restart_loses_nothing(void **state)
         s.message.nodes = &s.nodes;
         s.leaf[0] = 3 + sequence;
         s.profile.n_node = s.profile.n_value = 1;
-        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
+        assert_int_equal(message_push(store, &s), ET_ACCEPTED);
     }
     struct et_query all = {.to_ns = INT64_MAX};
-    struct et_profile *p = load(*state, &all);
+    struct et_profile *p = load(store, &all);
     assert_int_equal(p->total, 50 + 4 * 20);
     assert_int_equal(p->node_count, 8);
     for (uint32_t i = 4; i < 8; i++) {
@@ -176,9 +174,9 @@ static enum et_outcome push_node(struct et_store *store, uint64_t segment, uint3
 }
 
 /* A device's messages may go to several processes in turn: no process may rely on its cache. */
-static void processes_share_a_segment(void **state)
+TEST_WITH(processes_share_a_segment, set_up, tear_down)
 {
-    struct et_store *stores[2] = {*state, open_store()};
+    struct et_store *stores[2] = {store, open_store()};
     for (uint32_t sequence = 0; sequence < 12; sequence++) {
         struct et_store *store = stores[sequence / 3 % 2];
         assert_int_equal(push_node(store, 1, sequence), ET_ACCEPTED);
@@ -186,7 +184,7 @@ static void processes_share_a_segment(void **state)
     }
     et_store_close(stores[1]);
     struct et_query all = {.to_ns = INT64_MAX};
-    struct et_profile *p = load(*state, &all);
+    struct et_profile *p = load(store, &all);
     assert_int_equal(p->total, 12 * 20);
     assert_int_equal(p->node_count, 13);
     for (uint32_t i = 1; i < p->node_count; i++) {
@@ -197,37 +195,35 @@ static void processes_share_a_segment(void **state)
 }
 
 /* More segments than the cache holds. */
-static void many_segments_go_on(void **state)
+TEST_WITH(many_segments_go_on, set_up, tear_down)
 {
     enum { SEGMENTS = 1100 };
-    assert_int_equal(et_store_group_begin(*state), 0);
+    assert_int_equal(et_store_group_begin(store), 0);
     for (uint32_t sequence = 0; sequence < 3; sequence++) {
         for (uint64_t segment = 1; segment <= SEGMENTS; segment++) {
-            assert_int_equal(push_node(*state, segment, sequence), ET_ACCEPTED);
+            assert_int_equal(push_node(store, segment, sequence), ET_ACCEPTED);
         }
     }
-    assert_int_equal(et_store_group_end(*state), 0);
-    struct et_store *store = *state;
+    assert_int_equal(et_store_group_end(store), 0);
     assert_true(store->cache.count > 0 && store->cache.count < SEGMENTS);
-    assert_int_equal(total(*state), 3 * 20 * SEGMENTS);
+    assert_int_equal(total(store), 3 * 20 * SEGMENTS);
 }
 
-static void a_malformed_message_leaves_nothing(void **state)
+TEST_WITH(a_malformed_message_leaves_nothing, set_up, tear_down)
 {
     struct message s;
     message_init(&s, 1, 0);
     s.leaf[1] = 3; /* node 4 of 3, after module, nodes and origin were written */
-    assert_int_equal(message_push(*state, &s), ET_MALFORMED);
+    assert_int_equal(message_push(store, &s), ET_MALFORMED);
     static const char *const tables[] = {"module", "frame", "node", "origin", "profile", "segment", "span", "chunk"};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        assert_int_equal(count(*state, tables[i]), 0);
+        assert_int_equal(count(store, tables[i]), 0);
     }
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
 }
 
-static void a_full_disk_is_all_or_nothing(void **state)
+TEST_WITH(a_full_disk_is_all_or_nothing, set_up, tear_down)
 {
-    struct et_store *store = *state;
     uint32_t sequence = 0;
     assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count = 40", NULL, NULL, NULL), SQLITE_OK);
     enum et_outcome outcome = ET_ACCEPTED;
@@ -255,9 +251,8 @@ static int progress(void *context)
     return ++steps == fail_at;
 }
 
-static void a_failing_step_leaves_nothing(void **state)
+TEST_WITH(a_failing_step_leaves_nothing, set_up, tear_down)
 {
-    struct et_store *store = *state;
     bool failed = true;
     for (fail_at = 1; failed && fail_at < 100000; fail_at += 3) {
         uint64_t segment = (uint64_t)fail_at;
@@ -284,20 +279,19 @@ static void store_labelled(struct et_store *store)
     struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
     assert_int_equal(et_store_begin(store), 0);
     int64_t node = et_store_node(store, 0, et_store_frame(store, 0, 100, "", "", 0));
-    struct et_stored_context context = {.labels = et_store_labels(store, "user=1\n")};
+    struct et_stored_label_set set = {.labels = et_store_labels(store, "user=1\n")};
     stored.origin = et_store_origin(store, &origin);
-    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_LABEL_SET;
     et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = 5});
-    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = 7, .context = context});
+    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = 7, .label_set = set});
     assert_int_equal(et_store_profile(store, &stored), 0);
     et_stacks_free(&stored.stacks);
     assert_int_equal(et_store_end(store, true), 0);
 }
 
 /* Any step of reading a profile for a relay may fail: it is read as a whole or not at all. */
-static void a_failing_read_is_no_smaller_profile(void **state)
+TEST_WITH(a_failing_read_is_no_smaller_profile, set_up, tear_down)
 {
-    struct et_store *store = *state;
     struct et_arrival arrival;
     int whole = 0;
     store_labelled(store);
@@ -318,14 +312,14 @@ static void a_failing_read_is_no_smaller_profile(void **state)
     assert_true(whole > 0 && fail_at > 20);
 }
 
-static void devices_without_a_clock_are_dated_on_arrival(void **state)
+TEST_WITH(devices_without_a_clock_are_dated_on_arrival, set_up, tear_down)
 {
     struct message s;
     message_init(&s, 1, 0);
     s.message.unix_minus_uptime_ns = 0;
-    assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
+    assert_int_equal(message_push(store, &s), ET_ACCEPTED);
     struct et_query all = {.to_ns = INT64_MAX};
-    struct et_profile *p = load(*state, &all);
+    struct et_profile *p = load(store, &all);
     assert_int_equal(p->end_ns, MESSAGE_NOW + 100 * MESSAGE_SECOND);
     assert_int_equal(p->start_ns, MESSAGE_NOW + 99 * MESSAGE_SECOND);
     et_profile_free(p);
@@ -341,19 +335,19 @@ static uint64_t total_between(struct et_store *store, int64_t from, int64_t to)
     return sum;
 }
 
-static void time_ranges_select(void **state)
+TEST_WITH(time_ranges_select, set_up, tear_down)
 {
     struct message s;
     for (uint32_t i = 0; i < 10; i++) { /* [1,2) .. [10,11) */
         message_init(&s, 1, i);
         s.profile.start_ns = (i + 1) * (uint64_t)MESSAGE_SECOND;
-        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
+        assert_int_equal(message_push(store, &s), ET_ACCEPTED);
     }
-    assert_int_equal(total_between(*state, 0, 100), 500);
-    assert_int_equal(total_between(*state, 0, 1), 0);
-    assert_int_equal(total_between(*state, 1, 3), 100);
-    assert_int_equal(total_between(*state, 11, 100), 0);
-    assert_int_equal(total_between(*state, 10, 11), 50);
+    assert_int_equal(total_between(store, 0, 100), 500);
+    assert_int_equal(total_between(store, 0, 1), 0);
+    assert_int_equal(total_between(store, 1, 3), 100);
+    assert_int_equal(total_between(store, 11, 100), 0);
+    assert_int_equal(total_between(store, 10, 11), 50);
 }
 
 static uint64_t total_tagged(struct et_store *store, char *tag)
@@ -369,30 +363,29 @@ static uint64_t total_tagged(struct et_store *store, char *tag)
     return sum;
 }
 
-static void services_and_tags_select(void **state)
+TEST_WITH(services_and_tags_select, set_up, tear_down)
 {
     struct message s;
     for (uint64_t i = 0; i < 4; i++) {
         message_init(&s, i + 1, 0);
         s.origin.service = i < 3 ? "svc" : "other'; DROP TABLE profile; --";
         s.tag.value = i < 2 ? "1" : "12";
-        assert_int_equal(message_push(*state, &s), ET_ACCEPTED);
+        assert_int_equal(message_push(store, &s), ET_ACCEPTED);
     }
     struct et_query svc = {.service = "svc", .to_ns = INT64_MAX};
-    struct et_profile *p = load(*state, &svc);
+    struct et_profile *p = load(store, &svc);
     assert_int_equal(p->total, 150);
     et_profile_free(p);
-    assert_int_equal(total_tagged(*state, "version=1"), 100);
-    assert_int_equal(total_tagged(*state, "version=12"), 100);
-    assert_int_equal(total_tagged(*state, "version="), 0);
-    assert_int_equal(total_tagged(*state, "ersion=1"), 0);
-    assert_int_equal(total(*state), 200);
+    assert_int_equal(total_tagged(store, "version=1"), 100);
+    assert_int_equal(total_tagged(store, "version=12"), 100);
+    assert_int_equal(total_tagged(store, "version="), 0);
+    assert_int_equal(total_tagged(store, "ersion=1"), 0);
+    assert_int_equal(total(store), 200);
 }
 
 /* A tag or label named service_name, as senders of other formats have, neither hides the service nor is one. */
-static void labels_are_no_service(void **state)
+TEST_WITH(labels_are_no_service, set_up, tear_down)
 {
-    struct et_store *store = *state;
     struct et_origin origin = {.service = "svc",
                                .tags = "service_name=tagged\n",
                                .host = "",
@@ -403,10 +396,10 @@ static void labels_are_no_service(void **state)
     struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
     assert_int_equal(et_store_begin(store), 0);
     uint64_t node = (uint64_t)et_store_node(store, 0, et_store_frame(store, 0, 100, "", "", 0));
-    const uint64_t context[] = {(uint64_t)et_store_labels(store, "service_name=labelled\n"), 0, 0, 0};
-    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    const uint64_t fields[] = {(uint64_t)et_store_labels(store, "service_name=labelled\n"), 0, 0, 0};
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_LABEL_SET;
     for (size_t i = 0; i < 4; i++) {
-        et_varint_put(&stored.stacks.contexts, context[i]);
+        et_varint_put(&stored.stacks.label_sets, fields[i]);
     }
     et_varint_put(&stored.stacks.column[0], 2 * node);
     et_varint_put(&stored.stacks.column[1], 5);
@@ -421,10 +414,9 @@ static void labels_are_no_service(void **state)
 }
 
 /* More than 2^20 spans: every stack keeps its own value. */
-static void many_contexts_keep_stacks_apart(void **state)
+TEST_WITH(many_contexts_keep_stacks_apart, set_up, tear_down)
 {
     enum { CONTEXTS = (1 << 20) + 200 };
-    struct et_store *store = *state;
     struct et_origin origin = {
         .service = "svc", .tags = "", .host = "", .boot_id = "", .executable = "", .arch = "", .agent = ""};
     struct et_stored stored = {.kind = "cpu", .unit = "nanoseconds", .end_ns = 1, .period = 1, .quantum = 1};
@@ -432,11 +424,11 @@ static void many_contexts_keep_stacks_apart(void **state)
     for (uint64_t i = 1; i <= 3; i++) {
         assert_int_equal(et_store_node(store, 0, et_store_frame(store, 0, 100 + i, "", "", 0)), i);
     }
-    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_CONTEXT;
+    stored.stacks.columns = ET_COLUMN_VALUE | ET_COLUMN_LABEL_SET;
     for (uint64_t span = 1; span <= CONTEXTS; span++) {
         const uint64_t fields[] = {0, span, 0, 0};
         for (size_t i = 0; i < 4; i++) {
-            et_varint_put(&stored.stacks.contexts, fields[i]);
+            et_varint_put(&stored.stacks.label_sets, fields[i]);
         }
     }
     static const uint64_t rows[2][3] = {{4, 5, (1 << 20) + 100}, {2, 7, 100}}; /* nodes 2 and 3, values 5 and 7 */
@@ -461,9 +453,8 @@ static void many_contexts_keep_stacks_apart(void **state)
     et_profile_free(p);
 }
 
-static void few_message_bytes_need_little_memory(void **state)
+TEST_WITH(few_message_bytes_need_little_memory, set_up, tear_down)
 {
-    (void)state;
     const char *why = "";
     size_t size = ET_MESSAGE_LIMIT;
     uint8_t *bytes = et_alloc(size, 1);
@@ -484,21 +475,21 @@ static enum et_outcome push_pprof(struct et_store *store, const char *name, cons
     return et_ingest_pprof(store, &one, MESSAGE_NOW, why);
 }
 
-static void pprof_survives_a_round_trip(void **state)
+TEST_WITH(pprof_survives_a_round_trip, set_up, tear_down)
 {
     const char *why = "";
     struct et_query all = {.to_ns = INT64_MAX}, cpu = {.service = "pp", .to_ns = INT64_MAX};
     struct et_buf bytes = {0};
-    assert_int_equal(message_push_number(*state, 1, 0), ET_ACCEPTED);
-    struct et_profile *p = load(*state, &all);
+    assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
+    struct et_profile *p = load(store, &all);
     struct et_symbols *symbols = et_symbols_new();
     p->modules[0].path = et_intern(&p->strings, "[nowhere]");
     et_symbolize(symbols, p);
     et_symbols_free(symbols);
     et_pprof_encode(p, &bytes);
     et_profile_free(p);
-    assert_int_equal(push_pprof(*state, "pp{a=b}", bytes.data, bytes.size, &why), ET_ACCEPTED);
-    p = load(*state, &cpu);
+    assert_int_equal(push_pprof(store, "pp{a=b}", bytes.data, bytes.size, &why), ET_ACCEPTED);
+    p = load(store, &cpu);
     struct et_table table;
     symbols = et_symbols_new();
     et_symbolize(symbols, p);
@@ -510,10 +501,10 @@ static void pprof_survives_a_round_trip(void **state)
     assert_int_equal(table.rows[0].self, 30);
     et_table_free(&table);
     et_profile_free(p);
-    assert_int_equal(push_pprof(*state, "bad{", bytes.data, bytes.size, &why), ET_MALFORMED);
-    assert_int_equal(push_pprof(*state, "", bytes.data, bytes.size, &why), ET_MALFORMED);
+    assert_int_equal(push_pprof(store, "bad{", bytes.data, bytes.size, &why), ET_MALFORMED);
+    assert_int_equal(push_pprof(store, "", bytes.data, bytes.size, &why), ET_MALFORMED);
     for (size_t cut = 0; cut < bytes.size; cut++) { /* a truncated one may be valid, but must not crash */
-        push_pprof(*state, "cut", bytes.data, cut, &why);
+        push_pprof(store, "cut", bytes.data, cut, &why);
     }
     et_buf_free(&bytes);
 }
@@ -529,24 +520,24 @@ static enum et_outcome push_long(struct et_store *store, uint64_t segment, int64
     return message_push(store, &s);
 }
 
-static void a_profile_ends_within_the_bounds(void **state)
+TEST_WITH(a_profile_ends_within_the_bounds, set_up, tear_down)
 {
     struct et_bounds *bounds = et_bounds_new(&(struct et_bounds_config){.future_ns = 600 * MESSAGE_SECOND});
-    et_store_set_bounds(*state, bounds);
-    assert_int_equal(push_long(*state, 1, 10), ET_ACCEPTED);
-    assert_int_equal(push_long(*state, 2, 3600), ET_MALFORMED);
-    assert_int_equal(push_long(*state, 3, 4000000000), ET_MALFORMED);
-    et_store_set_bounds(*state, NULL);
-    assert_int_equal(count(*state, "profile"), 1);
-    assert_int_equal(push_long(*state, 2, 3600), ET_ACCEPTED);
+    et_store_set_bounds(store, bounds);
+    assert_int_equal(push_long(store, 1, 10), ET_ACCEPTED);
+    assert_int_equal(push_long(store, 2, 3600), ET_MALFORMED);
+    assert_int_equal(push_long(store, 3, 4000000000), ET_MALFORMED);
+    et_store_set_bounds(store, NULL);
+    assert_int_equal(count(store, "profile"), 1);
+    assert_int_equal(push_long(store, 2, 3600), ET_ACCEPTED);
     et_bounds_free(bounds);
 }
 
-static void a_late_query_ends(void **state)
+TEST_WITH(a_late_query_ends, set_up, tear_down)
 {
     struct et_query all = {.to_ns = INT64_MAX};
     struct et_profile *profile = NULL;
-    struct et_store *writer = *state;
+    struct et_store *writer = store;
     const char *why = "";
     assert_int_equal(message_push_number(writer, 1, 0), ET_ACCEPTED);
     struct et_store *reader = et_store_open(path, false, &why);
@@ -568,12 +559,11 @@ static void a_late_query_ends(void **state)
     et_store_close(reader);
 }
 
-static void reads_share_a_budget(void **state)
+TEST_WITH(reads_share_a_budget, set_up, tear_down)
 {
     struct et_query all = {.to_ns = INT64_MAX};
     struct et_profile *profile = NULL;
     struct et_budget budget;
-    struct et_store *store = *state;
     assert_int_equal(message_push_number(store, 1, 0), ET_ACCEPTED);
     et_budget_begin(&budget, 0, 0);
     et_store_set_budget(store, &budget);
@@ -602,10 +592,9 @@ static void reads_share_a_budget(void **state)
 
 /* The device was away for longer than segments without messages stay: what it has queued arrives, message by message.
  */
-static void segments_of_queued_messages_stay(void **state)
+TEST_WITH(segments_of_queued_messages_stay, set_up, tear_down)
 {
     static const int64_t age_ns = 20 * 86400 * MESSAGE_SECOND;
-    struct et_store *store = *state;
     const char *why = "";
     for (uint32_t sequence = 0; sequence < 3; sequence++) {
         struct message s;
@@ -639,9 +628,8 @@ static void crash(struct et_store *store, const char *host, size_t size)
 }
 
 /* Neither a device that crashes again and again nor large records push out those of others, or fill the disk. */
-static void crashes_are_bounded(void **state)
+TEST_WITH(crashes_are_bounded, set_up, tear_down)
 {
-    struct et_store *store = *state;
     for (int i = 0; i < 20; i++) {
         crash(store, "quiet", 100);
     }
@@ -667,9 +655,8 @@ static void incident(struct et_store *store, const char *host, size_t size)
 }
 
 /* The same of incidents. */
-static void incidents_are_bounded(void **state)
+TEST_WITH(incidents_are_bounded, set_up, tear_down)
 {
-    struct et_store *store = *state;
     for (int i = 0; i < 20; i++) {
         incident(store, "quiet", 100);
     }
@@ -687,36 +674,6 @@ static void incidents_are_bounded(void **state)
 
 int main(int argc, char **argv)
 {
-    struct et_buf name = {0};
-    et_buf_printf(&name, "%s/test_store.db", argc > 1 ? argv[1] : ".");
-    path = name.data;
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(stored_messages_are_loaded),
-        TEST(repeated_messages_count_once),
-        TEST(gaps_and_strangers_are_stale),
-        TEST(a_restart_loses_nothing),
-        TEST(processes_share_a_segment),
-        TEST(many_segments_go_on),
-        TEST(a_malformed_message_leaves_nothing),
-        TEST(a_full_disk_is_all_or_nothing),
-        TEST(a_failing_step_leaves_nothing),
-        TEST(a_failing_read_is_no_smaller_profile),
-        TEST(devices_without_a_clock_are_dated_on_arrival),
-        TEST(time_ranges_select),
-        TEST(services_and_tags_select),
-        TEST(labels_are_no_service),
-        TEST(many_contexts_keep_stacks_apart),
-        TEST(few_message_bytes_need_little_memory),
-        TEST(pprof_survives_a_round_trip),
-        TEST(a_profile_ends_within_the_bounds),
-        TEST(a_late_query_ends),
-        TEST(reads_share_a_budget),
-        TEST(segments_of_queued_messages_stay),
-        TEST(crashes_are_bounded),
-        TEST(incidents_are_bounded),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    et_buf_free(&name);
-    return failed;
+    path = db_path(argc, argv, "test_store.db");
+    return test_run();
 }

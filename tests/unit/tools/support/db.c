@@ -1,12 +1,17 @@
 /* See db.h. */
 #include "db.h"
 #include "tools/lib/util.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 #include <sqlite3.h>
 #include <unistd.h>
+
+char *db_path(int argc, char **argv, const char *name)
+{
+    struct et_buf path = {0};
+    et_buf_printf(&path, "%s/%s", argc > 1 ? argv[1] : ".", name);
+    return path.data;
+}
 
 void db_remove(const char *path)
 {

@@ -6,6 +6,9 @@
 
 struct sqlite3;
 
+/* Returns the path of a database in the folder that the program's first argument names. */
+char *db_path(int argc, char **argv, const char *name);
+
 /* Removes the database and SQLite's files beside it, if they exist. */
 void db_remove(const char *path);
 

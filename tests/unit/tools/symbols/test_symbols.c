@@ -2,16 +2,10 @@
  * known. */
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/reader.h"
+#include "tests/unit/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,9 +92,8 @@ static struct et_symfile *open_sample(const char *name)
     return file;
 }
 
-static void inlined_calls_are_listed(void **state)
+TEST(inlined_calls_are_listed)
 {
-    (void)state;
     struct et_symfile *file = open_sample("sample");
     uint64_t start = find_function(file, "outer");
     bool seen = false;
@@ -121,9 +114,8 @@ static void inlined_calls_are_listed(void **state)
     et_symfile_close(file);
 }
 
-static void no_names_outside_the_code(void **state)
+TEST(no_names_outside_the_code)
 {
-    (void)state;
     struct et_symfile *file = open_sample("sample");
     static const uint64_t outside[] = {0, 1, 0x10000000, UINT64_MAX - 1, UINT64_MAX};
     struct lines lines = {.count = 0};
@@ -135,9 +127,8 @@ static void no_names_outside_the_code(void **state)
     et_symfile_close(file);
 }
 
-static void debug_files_are_better(void **state)
+TEST(debug_files_are_better)
 {
-    (void)state;
     char *built = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug/sample.dbg");
     char a[129], b[129], c[129];
     assert_int_equal(build_id_of(built, a), 0);
@@ -172,9 +163,8 @@ static void expect_name(struct et_symbols *symbols, const char *build_id, const 
     et_profile_free(profile);
 }
 
-static void modules_are_found_by_build_id(void **state)
+TEST(modules_are_found_by_build_id)
 {
-    (void)state;
     char *path = in_folder("sample"), *stripped = in_folder("sample-stripped"), *debug = in_folder("debug"),
          *linked = in_folder("linked/sample-linked");
     char id[129];
@@ -202,9 +192,8 @@ static void modules_are_found_by_build_id(void **state)
     free(debug);
 }
 
-static void managed_code_is_told_apart(void **state)
+TEST(managed_code_is_told_apart)
 {
-    (void)state;
     char *path = in_folder("sample");
     char id[129];
     struct et_symfile *file = open_sample("sample");
@@ -223,9 +212,17 @@ static void managed_code_is_told_apart(void **state)
     free(path);
 }
 
-static void kernel_code_has_names(void **state)
+/* As the device names ranges of it, with no file to read. */
+TEST(kernel_code_is_named_by_the_device)
 {
-    (void)state;
+    struct et_symbols *symbols = et_symbols_new();
+    expect_name(symbols, "", "[vdso]:__kernel_rt_sigreturn", 0x7bc, "__kernel_rt_sigreturn", 1);
+    expect_name(symbols, "", "[vdso]:__kernel_clock_gettime", 0x5f0, "__kernel_clock_gettime", 1);
+    et_symbols_free(symbols);
+}
+
+TEST(kernel_code_has_names)
+{
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
     if (!header) {
         skip();
@@ -248,9 +245,8 @@ static void kernel_code_has_names(void **state)
     free(path);
 }
 
-static void only_functions_name_code(void **state)
+TEST(only_functions_name_code)
 {
-    (void)state;
     static const char *const files[] = {"sample", "sample-stripped", "debug/sample.dbg"};
     static const char *const others[] = {"V1.0", "CONSTANT", "each_thread", "__start_unnamed_code", "no_size"};
     struct et_symfile *whole = open_sample("sample");
@@ -271,9 +267,8 @@ static void only_functions_name_code(void **state)
     }
 }
 
-static void code_without_a_symbol_has_its_functions_offset(void **state)
+TEST(code_without_a_symbol_has_its_functions_offset)
 {
-    (void)state;
     char *stripped = in_folder("sample-stripped"), id[129];
     struct et_symfile *file = open_sample("sample");
     uint64_t hot = find_function(file, "hot"), start = find_function(file, "_start");
@@ -328,9 +323,8 @@ static void link_debug_files(const char *folder, bool make)
 }
 
 /* Each table has the files of its own folder, and only these. */
-static void two_tables_read_folders_at_once(void **state)
+TEST(two_tables_read_folders_at_once)
 {
-    (void)state;
     char *folders[] = {in_folder("links-1"), in_folder("links-2")}, *sample = in_folder("sample"), id[129];
     pthread_barrier_t barrier;
     pthread_t threads[2];
@@ -355,9 +349,8 @@ static void two_tables_read_folders_at_once(void **state)
     assert_int_equal(scans[1].worst, 4);
 }
 
-static void special_and_given_names(void **state)
+TEST(special_and_given_names)
 {
-    (void)state;
     struct et_symbols *symbols = et_symbols_new();
     struct et_profile *profile = et_profile_new();
     uint32_t cut = et_profile_frame(profile, (struct et_frame){.address = 2});
@@ -402,9 +395,8 @@ static void ask_twice(void *context)
     expect_name(symbols, "abcdef", "/nowhere/app", 16, "app+0x10", 1);
 }
 
-static void a_missing_file_is_reported_once(void **state)
+TEST(a_missing_file_is_reported_once)
 {
-    (void)state;
     struct et_symbols *symbols = et_symbols_new();
     assert_int_equal(lines_on_stderr(ask_twice, symbols), 1);
     et_symbols_free(symbols);
@@ -454,9 +446,8 @@ static bool ask_everything(const char *path)
     return true;
 }
 
-static void corrupt_files_are_survived(void **state)
+TEST(corrupt_files_are_survived)
 {
-    (void)state;
     char *debug = in_folder("debug/sample.dbg"), *path = in_folder("corrupt.elf");
     unsigned opened = 0;
     for (uint32_t seed = 1; seed <= 1500; seed++) {
@@ -482,7 +473,7 @@ static void ignore_line(void *context, const char *function, const char *source,
 }
 
 /* 100 functions of 60,000 ranges, which all share one list of 1 MB. */
-static void shared_ranges_are_bounded(void **state)
+TEST(shared_ranges_are_bounded)
 {
     static const char text[] = ".section .debug_abbrev\n.uleb128 1,0x11\n.byte 1\n.uleb128 0x11,1,0x12,7,0,0\n"
                                ".uleb128 2,0x2e\n.byte 0\n.uleb128 0x55,0x17,0,0\n.byte 0\n"
@@ -493,7 +484,6 @@ static void shared_ranges_are_bounded(void **state)
     char *source = in_folder("ranges.s"), *object = in_folder("ranges.o");
     const char *why = "";
     struct et_buf command = {0};
-    (void)state;
     assert_int_equal(et_write_file(source, text, sizeof text - 1), 0);
     et_buf_printf(&command, "as -o '%s' '%s'", object, source);
     assert_int_equal(system(command.data), 0);
@@ -518,22 +508,7 @@ int main(int argc, char **argv)
         return 1;
     }
     sources = argc > 2 ? argv[2] : ".";
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inlined_calls_are_listed),
-        cmocka_unit_test(no_names_outside_the_code),
-        cmocka_unit_test(debug_files_are_better),
-        cmocka_unit_test(modules_are_found_by_build_id),
-        cmocka_unit_test(managed_code_is_told_apart),
-        cmocka_unit_test(two_tables_read_folders_at_once),
-        cmocka_unit_test(special_and_given_names),
-        cmocka_unit_test(kernel_code_has_names),
-        cmocka_unit_test(a_missing_file_is_reported_once),
-        cmocka_unit_test(corrupt_files_are_survived),
-        cmocka_unit_test(only_functions_name_code),
-        cmocka_unit_test(shared_ranges_are_bounded),
-        cmocka_unit_test(code_without_a_symbol_has_its_functions_offset),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = test_run();
     free(folder);
     return failed;
 }

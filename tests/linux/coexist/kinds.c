@@ -1,0 +1,148 @@
+/*
+ * What programs do that take for granted that they are alone, in many forms. kinds.py runs each form with and without
+ * edgeprof and compares.
+ *
+ *   kinds --list       KIND/NAME of each form
+ *   kinds KIND/NAME    one form
+ *
+ * Built twice: with edgeprof in it (-DLINKED), and without for the preload library.
+ */
+#include "kinds.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name;
+    const struct kinds_form *forms;
+} kinds[] = {
+    {"signals", kinds_signals},       {"stacks", kinds_stacks}, {"threads", kinds_threads},
+    {"processes", kinds_processes},   {"ends", kinds_ends},     {"descriptors", kinds_descriptors},
+    {"memory", kinds_memory},         {"ids", kinds_ids},       {"limits", kinds_limits},
+    {"namespaces", kinds_namespaces}, {"loader", kinds_loader},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+void kinds_burn(unsigned ms)
+{
+    struct timespec start, now;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+    do {
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+        (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < (long)ms);
+}
+
+void kinds_say(const char *format, ...)
+{
+    char line[512];
+    va_list list;
+
+    va_start(list, format);
+    int length = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    (void)!write(STDOUT_FILENO, line, (size_t)length);
+}
+
+void kinds_fail(const char *what)
+{
+    perror(what);
+    _exit(KINDS_FAILED);
+}
+
+int kinds_wait(int child)
+{
+    int status;
+
+    if (child < 0 || waitpid(child, &status, __WALL) != child)
+        kinds_fail("wait");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void *burn_always(void *unused)
+{
+    for (;;)
+        kinds_burn(1000);
+    return unused;
+}
+
+void kinds_burn_beside(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, burn_always, NULL) != 0)
+        kinds_fail("thread");
+    (void)pthread_detach(thread);
+}
+
+const char *kinds_plugin(void)
+{
+    const char *path = getenv("KINDS_PLUGIN");
+
+    return path ? path : "";
+}
+
+#ifdef LINKED
+#include <edgeprof/edgeprof.h>
+
+static int begin(void)
+{
+    static uint8_t memory[EP_MEMORY_DEFAULT];
+    const struct ep_config config = {.memory = memory,
+                                     .memory_size = sizeof memory,
+                                     .service = "kinds",
+                                     .level = EP_LEVEL_HIGH,
+                                     .interval_ms = 1000,
+                                     .endpoint = getenv("KINDS_ENDPOINT")};
+
+    return ep_start(&config);
+}
+#else
+static int begin(void)
+{
+    return 0;
+}
+#endif
+
+static const struct kinds_form *find(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    for (size_t i = 0; slash && i < KINDS; i++)
+        for (const struct kinds_form *form = kinds[i].forms; form->name; form++)
+            if (strlen(kinds[i].name) == (size_t)(slash - name) &&
+                strncmp(kinds[i].name, name, (size_t)(slash - name)) == 0 && strcmp(form->name, slash + 1) == 0)
+                return form;
+    return NULL;
+}
+
+static int list(void)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        for (const struct kinds_form *form = kinds[i].forms; form->name; form++)
+            printf("%s/%s\n", kinds[i].name, form->name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--list") == 0)
+        return list();
+    if (argc == 2 && strcmp(argv[1], "--child") == 0) { /* what forms execute */
+        kinds_burn(50);
+        kinds_say("executed\n");
+        return 5;
+    }
+    const struct kinds_form *form = argc == 2 ? find(argv[1]) : NULL;
+    if (!form || begin() != 0)
+        return 3;
+    return form->run();
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""A process that ends without exit() has its CPU time until then in the profile of `edgeprof run`, by function: by the
+system call exit_group(), SIGKILL from outside, a crash, exec; with threads, in a forked child, and a child that the C
+library does not know leaves the profile alone. No file stays.
+
+usage: sudden.py EDGEPROF SUDDEN"""
+import os
+import signal
+import subprocess
+import sys
+
+edgeprof, program = sys.argv[1:3]
+MS = "1000"
+TRIES = 4  # where other programs keep the processors busy, some CPU time is in no sample, however a process ends
+
+
+def shares(text):
+    """Percent of each function, from the table."""
+    rows = [line.split() for line in text.splitlines() if line.count("% ") == 2]
+    return {row[-1]: float(row[0].rstrip("%")) for row in rows if row[0][0].isdigit()}
+
+
+def run(how, threads, *more, level="high"):
+    """The exit code of `edgeprof run`, what it printed, and the percent of CPU time in the two functions."""
+    command = [edgeprof, "run", "--level", level, "--interval", "600000", "-n", "50", "--", program, how, MS, threads, *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        if how == "wait":
+            os.kill(int(process.stdout.readline()), signal.SIGKILL)
+        text = process.communicate(timeout=120)[0]
+    if how == "wait" and "was ended by signal 9" not in text:
+        sys.exit(f"sudden.py: no line names the signal:\n{text}")
+    share = shares(text)
+    return process.returncode, text, share.get("hot_main", 0) + share.get("hot_thread", 0)
+
+
+def check(how, threads, code, least, *more, level="high"):
+    """At least so many percent, or what a process has on this machine now that ends by exit(), less 5."""
+    best = 0
+    for _ in range(TRIES):
+        got, text, hot = run(how, threads, *more, level=level)
+        if got != code:
+            sys.exit(f"sudden.py: {how}, {threads} threads, level {level}: exit code {got}, right is {code}\n{text}")
+        best = max(best, hot)
+        if best >= least or best >= run("exit", threads, level=level)[2] - 5:
+            return best
+    sys.exit(f"sudden.py: {how}, {threads} threads, level {level}: {best:.1f} % in the two functions, right is at least {least} %\n"
+             f"{text}")
+
+
+worst = min(check("group", "0", 7, 95), check("thread", "2", 7, 95), check("wait", "2", 137, 95), check("crash", "2", 139, 95),
+            check("exec", "2", 0, 95, "/bin/true"))
+check("group", "2", 7, 85, level="low")  # a period of 53 ms a thread may be open
+check("child", "1", 7, 85)  # a forked child is profiled after 100 ms
+check("raw", "1", 7, 85)  # the child itself is in no profile
+done = subprocess.run([edgeprof, "run", "--", "sh", "-c", f'echo "$EDGEPROF_OUTLIVE"; exec "{program}" group {MS} 0'],
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+folder = done.stdout.split("\n")[0]
+if not folder.startswith("/dev/shm/") or os.path.exists(folder) or "ended by" in done.stderr:
+    sys.exit(f"sudden.py: the folder {folder!r} is left, or a line says that a signal ended the program: {done.stderr!r}")
+print(f"sudden.py: at least {worst:.1f} % of the CPU time of 5 processes without exit() by function")
