@@ -11,15 +11,26 @@ $(error there is no board '$(BOARD)': BOARD is one of $(notdir $(patsubst %/,%,$
 endif
 include boards/$(BOARD)/board.mk
 
-NANOPB_DIR  ?= build/deps/nanopb
-MBEDTLS_DIR ?= build/deps/mbedtls
+# A release (make dist) has the sources of others, and those that nanopb's generator makes.
+third_party  = $(if $(wildcard third-party/$(1)),third-party/$(1),build/deps/$(1))
+NANOPB_DIR  ?= $(call third_party,nanopb)
+MBEDTLS_DIR ?= $(call third_party,mbedtls)
+GENERATED   := $(wildcard generated)
 
-CC      := $(BOARD_CROSS)gcc
-AR      := $(BOARD_CROSS)ar
-NM      := $(BOARD_CROSS)nm
-OBJCOPY := $(BOARD_CROSS)objcopy
-SIZE    := $(BOARD_CROSS)size
-PYTHON  := /usr/bin/python3
+# $(1): a tool's variable, which a recipe may have in its environment. $(2): its name
+tool     = $(if $(filter environment%,$(origin $(1))),$($(1)),$(BOARD_CROSS)$(2))
+CC_FROM := $(filter environment% command%,$(origin CC))
+CC      := $(call tool,CC,gcc)
+AR      := $(call tool,AR,ar)
+NM      := $(call tool,NM,nm)
+OBJCOPY := $(call tool,OBJCOPY,objcopy)
+SIZE    := $(call tool,SIZE,size)
+ifneq ($(CC_FROM),)
+ifeq ($(filter $(BOARD_ARCH)%,$(shell $(CC) -dumpmachine)),)
+$(error CC='$(CC)' does not compile for $(BOARD_ARCH), which BOARD=$(BOARD) is: unset CC or choose another board)
+endif
+endif
+PYTHON  ?= /usr/bin/python3
 # Tests import modules from the tree; they may not write bytecode there.
 export PYTHONDONTWRITEBYTECODE := 1
 JOBS    ?= $(shell nproc)
@@ -27,12 +38,17 @@ CLANG_FORMAT ?= clang-format-14
 
 EP_VERSION := $(shell sed -n 's/^.define EP_VERSION "\(.*\)"/\1/p' core/edgeprof/edgeprof.h)
 
-WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla -Werror
+# A packager's own compiler or flags may warn of more.
+WERROR      ?= $(if $(strip $(CPPFLAGS) $(CFLAGS) $(CC_FROM)),,1)
+WARNINGS    := -Wall -Wextra -Wpedantic -Wconversion -Wundef -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 EP_INCLUDES := -I. -Icore -I$(BUILD)/gen -isystem $(NANOPB_DIR)
 # PB_NO_ERRMSG changes the layout of nanopb's structures, so all users of pb.h with the library must define it.
-EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64
-# Debugging information names files from the root of the tree, so the folder of a build does not change its bytes.
-EP_CODEGEN  := -ffile-prefix-map="$(CURDIR)"=. -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
+EP_CPPFLAGS := $(EP_INCLUDES) -DPB_NO_ERRMSG=1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 \
+               $(if $(filter 0,$(BOARD_SOCKETS)),-DEP_SOCKETS=0)
+# Debugging information names files from the root of the tree, so the folders of a build do not change its bytes.
+FILE_NAMES  := -ffile-prefix-map="$(CURDIR)"=. -ffile-prefix-map="$(BUILD)"=build -ffile-prefix-map="$(NANOPB_DIR)"=nanopb \
+               -ffile-prefix-map="$(MBEDTLS_DIR)"=mbedtls
+EP_CODEGEN  := $(FILE_NAMES) -std=c11 -O2 -g -fPIC -ftls-model=initial-exec -fvisibility=hidden -fno-omit-frame-pointer \
                -ffunction-sections -fdata-sections $(BOARD_CFLAGS)
 EP_CFLAGS   := $(EP_CODEGEN) $(WARNINGS) -fcallgraph-info=su
 # For programs that link the library statically: these options wrap the functions that start threads and change signal
@@ -57,7 +73,10 @@ CORE_ROOMS    := $(addprefix core/,unwind profile sample encode deliver collect 
                  $(patsubst %/,%,$(sort $(dir $(wildcard core/features/*/*.c))))
 CORE_SRC      := $(foreach room,$(CORE_ROOMS),$(call here,$(room)))
 PORT_SRC      := $(call here,$(BOARD_PORT))
-TRANSPORT_SRC := $(wildcard transport/*.c)
+# Without sockets (BOARD_SOCKETS := 0): files, and transports of the program.
+BOARD_SOCKETS ?= 1
+SOCKETS_SRC   := transport/tcp.c $(wildcard transport/http*.c)
+TRANSPORT_SRC := $(filter-out $(if $(filter 0,$(BOARD_SOCKETS)),$(SOCKETS_SRC)),$(wildcard transport/*.c))
 PROTO         := $(wildcard core/proto/*.proto)
 GEN_SRC       := $(PROTO:core/proto/%.proto=$(BUILD)/gen/%.pb.c)
 GEN_HDR       := $(GEN_SRC:.c=.h)
@@ -80,7 +99,7 @@ BENCHES :=
 QEMU_BOARDS := $(if $(filter host,$(BOARD)),qemu-aarch64 qemu-armhf)
 
 # tests/tests.txt has every test target.
-.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9_-]*\) .*/\1/p' tests/tests.txt)
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9_-]*\) .*/\1/p' tests/tests.txt 2>/dev/null)
 comma := ,
 
 .PHONY: all lib demo test test-all test-long tests-readme bench setup setup-demo format clean help
@@ -105,6 +124,7 @@ include $(wildcard \
     tests/linux/preload/preload.mk \
     tests/linux/stop/stop.mk \
     tests/linux/limits/limits.mk \
+    tests/linux/coexist/coexist.mk \
     tests/linux/e2e/e2e.mk \
     tests/linux/pull/pull.mk \
     tests/linux/conformance/conformance.mk \
@@ -127,6 +147,7 @@ include $(wildcard \
     tests/linux/spool/spool.mk \
     tests/long/programs/programs.mk \
     tools/package/package.mk \
+    tools/package/dist.mk \
     tests/host/host.mk)
 
 lib: $(EP_LIB)  ## $(BUILD)/libedgeprof.a
@@ -137,23 +158,30 @@ $(EP_LIB): $(EP_OBJ) $(THIRD_OBJ)
 	@echo "  AR $@"; rm -f $@.new; $(AR) qcsD $@.new $^ && \
 	    $(NM) -g --defined-only $(THIRD_OBJ) | awk 'NF == 3 { print $$3, "ep_" $$3 }' >$@.names && \
 	    $(OBJCOPY) -D --redefine-syms=$@.names $@.new && mv $@.new $@
+	@$(if $(AR_WITHOUT),echo "  AR $@: compiled without $(AR_WITHOUT) (docs/security.md)")
 
 $(EP_OBJ): $(BUILD)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(call ep_speed,$<))
+	$(call compile,$(EP_CFLAGS) -fomit-frame-pointer $(call ep_speed,$<) $(USER_FLAGS_AR))
 
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c $(MAKE_SRC) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os)
+	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os $(USER_FLAGS_AR))
 
 $(BUILD)/obj/nanopb/%.o: $(NANOPB_DIR)/%.c $(MAKE_SRC)
 	@mkdir -p $(@D)
-	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os)
+	$(call compile,$(EP_CODEGEN) -fomit-frame-pointer -Os $(USER_FLAGS_AR))
 
+ifneq ($(GENERATED),)
+$(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: $(GENERATED)/%.pb.c $(GENERATED)/%.pb.h
+	@mkdir -p $(@D)
+	@cp $^ $(@D)/
+else
 # nanopb's generator needs Debian's python3-protobuf, so it uses the system's python3, not the first one in PATH.
 $(BUILD)/gen/%.pb.c $(BUILD)/gen/%.pb.h &: core/proto/%.proto $(wildcard core/proto/*.options) | $(NANOPB_DIR)/pb_encode.c
 	@mkdir -p $(@D)
 	@echo "  PROTO $<"; $(PYTHON) $(NANOPB_DIR)/generator/nanopb_generator.py -q -I core/proto -D $(@D) $<
+endif
 
 $(NANOPB_DIR)/pb_encode.c $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_decode.c &:
 	tools/build/setup.sh apt build
@@ -206,7 +234,6 @@ setup-demo:     ## install what `make demo` needs
 	@tools/build/setup.sh apt build tools demo
 	@tools/build/setup.sh deps
 	@tools/build/setup.sh dotnet
-	@tools/build/setup.sh npm
 
 format:         ## clang-format every C file in place
 	$(CLANG_FORMAT) -i $(C_FILES)
