@@ -69,7 +69,7 @@ static void read_file(int fd, bool map)
             supply(file, fd, addresses[i]);
             ask(file, addresses[i]);
         }
-        (void)et_symfile_has(file, "ma", 2, "in");
+        (void)et_symfile_is_iterator(file, "ma", 2);
         et_symfile_close(file);
     }
 }

@@ -14,13 +14,11 @@ struct resolving {
 
 static enum et_code code_at(const struct resolving *r, const char *mangled)
 {
-    size_t type = et_demangle_state_machine(mangled);
     if (!r->file || !et_symfile_managed(r->file, r->address)) {
         return ET_CODE_NATIVE;
     }
-    bool iterator = type && (et_symfile_has(r->file, mangled, type, "__System_IDisposable_Dispose") ||
-                             et_symfile_has(r->file, mangled, type, "__System_IAsyncDisposable_DisposeAsync"));
-    return iterator ? ET_CODE_ITERATOR : ET_CODE_MANAGED;
+    size_t type = et_demangle_state_machine(mangled);
+    return type && et_symfile_is_iterator(r->file, mangled, type) ? ET_CODE_ITERATOR : ET_CODE_MANAGED;
 }
 
 static char *clean_name(const struct resolving *r, const char *mangled)

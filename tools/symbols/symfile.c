@@ -248,6 +248,7 @@ void et_symfile_close(struct et_symfile *file)
     free(file->units);
     free(file->ranges);
     free(file->symbols);
+    et_map_free(&file->iterators);
     if (file->tables) {
         dwarf_cfi_end(file->tables);
     }

@@ -68,8 +68,8 @@ const char *et_symfile_symbol(struct et_symfile *file, uint64_t address);
 /* Where the function begins that covers address, as unwind tables tell it, which stripped files keep; else address. */
 uint64_t et_symfile_function(struct et_symfile *file, uint64_t address);
 
-/* Whether there is a symbol that consists of the first `size` characters of name and of ending. */
-bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending);
+/* Whether .NET's state machine whose mangled name is the first `size` characters is an iterator's. */
+bool et_symfile_is_iterator(struct et_symfile *file, const char *name, size_t size);
 
 /* Whether address is code that .NET's ahead-of-time compiler has made. */
 bool et_symfile_managed(const struct et_symfile *file, uint64_t address);

@@ -56,6 +56,8 @@ struct et_symfile {
     size_t managed_count;
     struct et_symfile_symbol *symbols;
     size_t symbol_count, symbol_capacity;
+    struct et_map iterators; /* hashes of names of state machines */
+    bool iterators_found;
     struct et_symfile_unit *units;
     size_t unit_count, unit_capacity;
     struct et_symfile_range *ranges; /* of units */

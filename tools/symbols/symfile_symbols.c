@@ -1,5 +1,6 @@
 /* See symfile.h: the symbol table, copied into a sorted array, and the tables for unwinding. */
 #include "tools/symbols/symfile_parts.h"
+#include "tools/lib/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +19,36 @@ static const char *strip_label(const char *name)
     return name;
 }
 
-/* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
- */
-static uint64_t section_end(Elf *elf, const GElf_Sym *sym)
+/* A table that is read. */
+struct table {
+    Elf *elf;
+    GElf_Half machine;
+    size_t strings;
+    uint64_t *ends; /* of sections */
+    size_t sections;
+};
+
+/* libelf locks for each question, and a table has 200,000 symbols. */
+static void read_section_ends(struct table *table)
 {
     GElf_Shdr header;
+    if (elf_getshdrnum(table->elf, &table->sections) != 0 || table->sections > SHN_LORESERVE) {
+        table->sections = table->sections > SHN_LORESERVE ? SHN_LORESERVE : 0;
+    }
+    table->ends = et_alloc(table->sections + 1, sizeof *table->ends);
+    for (size_t i = 1; i < table->sections; i++) {
+        table->ends[i] = gelf_getshdr(elf_getscn(table->elf, i), &header) ? header.sh_addr + header.sh_size : 0;
+    }
+}
+
+/* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
+ */
+static uint64_t section_end(const struct table *table, const GElf_Sym *sym)
+{
     if (sym->st_shndx == SHN_XINDEX) {
         return UINT64_MAX; /* more sections than the symbol can say */
     }
-    if (sym->st_shndx == SHN_UNDEF || sym->st_shndx >= SHN_LORESERVE ||
-        !gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header)) {
-        return 0;
-    }
-    return header.sh_addr + header.sh_size;
+    return sym->st_shndx < table->sections ? table->ends[sym->st_shndx] : 0;
 }
 
 /* What linkers make for the start and end of a section whose name is a C identifier. It names no function there. */
@@ -48,13 +66,14 @@ static bool is_mapping_symbol(GElf_Half machine, unsigned type, const char *name
            (!name[2] || name[2] == '.' || (machine == EM_RISCV && strncmp(name, "$xrv", 4) == 0));
 }
 
-static void add_symbol(struct et_symfile *file, Elf *elf, const GElf_Sym *sym, const char *name, GElf_Half machine)
+static void add_symbol(struct et_symfile *file, const struct table *table, const GElf_Sym *sym)
 {
+    const char *name = elf_strptr(table->elf, table->strings, sym->st_name);
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
     bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
-    uint64_t limit = section_end(elf, sym);
-    if (!name || !*name || is_mapping_symbol(machine, type, name) || limit == 0 || (!function && !data) ||
+    uint64_t limit = section_end(table, sym);
+    if (!name || !*name || is_mapping_symbol(table->machine, type, name) || limit == 0 || (!function && !data) ||
         names_section(type, name)) {
         return;
     }
@@ -62,7 +81,7 @@ static void add_symbol(struct et_symfile *file, Elf *elf, const GElf_Sym *sym, c
     if (!own || !*own) {
         return;
     }
-    uint64_t start = sym->st_value & ~(uint64_t)(machine == EM_ARM && function);
+    uint64_t start = sym->st_value & ~(uint64_t)(table->machine == EM_ARM && function);
     int rank = (function ? 4 : 0) + (sym->st_size != 0 ? 2 : 0) + (GELF_ST_BIND(sym->st_info) != STB_LOCAL ? 1 : 0);
     file->symbols = et_reserve(file->symbols, &file->symbol_capacity, file->symbol_count + 1, sizeof *file->symbols);
     file->symbols[file->symbol_count++] = (struct et_symfile_symbol){
@@ -85,13 +104,16 @@ static void read_symbols(struct et_symfile *file, Elf *elf, Elf_Scn *section, co
     if (!data || header->sh_entsize == 0 || !gelf_getehdr(elf, &head)) {
         return;
     }
+    struct table table = {.elf = elf, .machine = head.e_machine, .strings = header->sh_link};
     size_t count = data->d_size / header->sh_entsize;
+    read_section_ends(&table);
     for (size_t i = 0; i < count && i < INT32_MAX; i++) {
         GElf_Sym sym;
         if (gelf_getsym(data, (int)i, &sym)) {
-            add_symbol(file, elf, &sym, elf_strptr(elf, header->sh_link, sym.st_name), head.e_machine);
+            add_symbol(file, &table, &sym);
         }
     }
+    free(table.ends);
 }
 
 /* One symbol an address, the best; those without a size reach to the next one, but not out of their section. */
@@ -213,13 +235,29 @@ const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
     return file->entry != 0 && et_symfile_function(file, address) == file->entry ? "_start" : NULL;
 }
 
-bool et_symfile_has(const struct et_symfile *file, const char *name, size_t size, const char *ending)
+/* A state machine of an iterator is told from an async method's by these methods. A name is searched for each frame of
+ * such a method, and all names are too many for that: they took 5 s for the 2,000 frames of a busy service. */
+static const char *const disposals[] = {"__System_IDisposable_Dispose", "__System_IAsyncDisposable_DisposeAsync"};
+
+static void find_iterators(struct et_symfile *file)
 {
+    file->iterators_found = true;
     for (size_t i = 0; i < file->symbol_count; i++) {
-        const char *own = file->symbols[i].name;
-        if (strncmp(own, name, size) == 0 && strcmp(own + size, ending) == 0) {
-            return true;
+        const char *name = file->symbols[i].name;
+        size_t size = strlen(name);
+        for (size_t k = 0; k < sizeof disposals / sizeof *disposals; k++) {
+            size_t tail = strlen(disposals[k]);
+            if (size > tail && memcmp(name + size - tail, disposals[k], tail) == 0) {
+                *et_map_at(&file->iterators, et_hash_bytes(name, size - tail)) = 1;
+            }
         }
     }
-    return false;
+}
+
+bool et_symfile_is_iterator(struct et_symfile *file, const char *name, size_t size)
+{
+    if (!file->iterators_found) {
+        find_iterators(file);
+    }
+    return et_map_find(&file->iterators, et_hash_bytes(name, size)) != NULL;
 }
