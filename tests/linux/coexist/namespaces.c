@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WORK_MS 1500 /* edgeprof's threads run by then */
+#define WORK_MS 1000 /* edgeprof's threads run from 0.45 to 0.65 s on */
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
