@@ -213,21 +213,17 @@ static int candidate_parse(struct ep_tls *tls, const struct reader *reader, mbed
     return 0;
 }
 
-/* Keeps the better one of *best and the candidate. *rank: of *best; it is not checked while there is only one. */
+/* Keeps the better one of *best and the candidate. */
 static void candidate_choose(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *candidate,
                              mbedtls_x509_crt **best, int *rank)
 {
-    if (*best && *rank < 0)
-        *rank = ep_tls_issuer_rank(tls, child, *best);
-    const int other = *best ? ep_tls_issuer_rank(tls, child, candidate) : -1;
-    if (*best && other <= *rank) {
-        candidate_free(candidate);
-        return;
+    mbedtls_x509_crt *worse = candidate;
+    if (ep_tls_issuer_is_better(tls, child, *best, candidate, rank)) {
+        worse = *best;
+        *best = candidate;
     }
-    if (*best)
-        candidate_free(*best);
-    *best = candidate;
-    *rank = other;
+    if (worse)
+        candidate_free(worse);
 }
 
 int ep_tls_authority_find(void *context, const mbedtls_x509_crt *child, mbedtls_x509_crt **found)

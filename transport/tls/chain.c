@@ -5,7 +5,7 @@
  * ep_mbedtls_chain.h makes mbedtls call these functions.
  *
  *   ep_tls_chain_add    -> ep_tls_note_algorithm
- *   ep_tls_chain_verify -> chain_sort -> find_issuer -> ep_tls_issuer_rank
+ *   ep_tls_chain_verify -> chain_sort -> find_issuer -> ep_tls_issuer_is_better -> issuer_rank
  */
 #include "internal.h"
 
@@ -119,7 +119,9 @@ static bool may_sign(const mbedtls_x509_crt *parent)
            (parent->ca_istrue && mbedtls_x509_crt_check_key_usage(parent, MBEDTLS_X509_KU_KEY_CERT_SIGN) == 0);
 }
 
-int ep_tls_issuer_rank(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *parent)
+/* EP_TLS_RANK_BEST, 1 if only the parent's dates are wrong, 0 if it has not signed the child or was not checked,
+ * because there are too many or the deadline has passed. */
+static int issuer_rank(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *parent)
 {
     if (!may_sign(parent) || tls->ranked == RANKS_MAX || ep_deadline_passed(tls->deadline))
         return 0;
@@ -131,22 +133,29 @@ int ep_tls_issuer_rank(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtl
     return outdated ? 1 : EP_TLS_RANK_BEST;
 }
 
-/* The pointer to the best issuer behind the certificate; NULL: there is none. A single one is not checked. */
+bool ep_tls_issuer_is_better(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *best,
+                             mbedtls_x509_crt *candidate, int *rank)
+{
+    if (best && *rank < 0)
+        *rank = issuer_rank(tls, child, best);
+    const int other = best ? issuer_rank(tls, child, candidate) : -1;
+    if (best && other <= *rank)
+        return false;
+    *rank = other;
+    return true;
+}
+
+/* The pointer to the best issuer behind the certificate; NULL: there is none. */
 static mbedtls_x509_crt **find_issuer(struct ep_tls *tls, mbedtls_x509_crt *child)
 {
     mbedtls_x509_crt **best = NULL;
-    int best_rank = -1;
+    int rank = -1;
 
     for (mbedtls_x509_crt **link = &child->next; *link; link = &(*link)->next) {
         if (!ep_tls_name_may_match(&(*link)->subject_raw, &child->issuer_raw))
             continue;
-        if (best && best_rank < 0)
-            best_rank = ep_tls_issuer_rank(tls, child, *best);
-        const int rank = best ? ep_tls_issuer_rank(tls, child, *link) : -1;
-        if (!best || rank > best_rank) {
+        if (ep_tls_issuer_is_better(tls, child, best ? *best : NULL, *link, &rank))
             best = link;
-            best_rank = rank;
-        }
     }
     return best;
 }

@@ -108,9 +108,10 @@ bool ep_tls_authority_has(const struct ep_tls_authority *authority, const mbedtl
 
 #define EP_TLS_RANK_BEST 2 /* has signed the child, and its dates are right */
 
-/* Returns how well the parent fits as the child's issuer: EP_TLS_RANK_BEST, 1 if only its dates are wrong, 0 if it has
- * not signed the child or was not checked, because there are too many or the deadline has passed. Context: deliver. */
-int ep_tls_issuer_rank(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *parent);
+/* Returns true if the candidate is a better issuer of the child than the best one so far (NULL: there is none), and
+ * sets *rank to its rank. *rank: of the best one; -1: not checked, as long as it is the only one. Context: deliver. */
+bool ep_tls_issuer_is_better(struct ep_tls *tls, const mbedtls_x509_crt *child, mbedtls_x509_crt *best,
+                             mbedtls_x509_crt *candidate, int *rank);
 
 /* Returns true if both encoded names are equal, or almost. Context: deliver. */
 bool ep_tls_name_may_match(const mbedtls_x509_buf *a, const mbedtls_x509_buf *b);
