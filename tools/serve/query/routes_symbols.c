@@ -45,6 +45,8 @@ struct upload {
     struct et_symstore_file file;
     struct et_inflater *inflater;
     size_t size, limit; /* limit: of the whole folder; 0: none */
+    uint64_t others;    /* bytes of the other files there, after so many commits */
+    unsigned commits;
     bool begun, failed;
     struct et_answer answer; /* of what failed */
 };
@@ -76,6 +78,7 @@ static void audit_upload(const struct upload *upload, const struct et_answer *an
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t reserved; /* by uploads that are being put in place */
+static unsigned commits;  /* that have ended */
 
 struct total {
     const char *without; /* the file of this build id, which will be replaced */
@@ -88,18 +91,33 @@ static void add_entry(void *context, const struct et_symstore_entry *entry)
     total->bytes += strcmp(entry->id, total->without) == 0 ? 0 : entry->size;
 }
 
-static uint64_t total_of(const struct upload *upload)
+static void look_at_others(struct upload *upload)
 {
     struct total total = {.without = upload->id};
     (void)et_symstore_each(upload->folder, add_entry, &total); /* ignored: without a folder there is no file */
-    return total.bytes;
+    upload->others = total.bytes;
+    upload->commits = commits;
+}
+
+/* Before it is received. */
+static bool is_full(struct upload *upload)
+{
+    if (upload->limit) {
+        pthread_mutex_lock(&lock);
+        look_at_others(upload);
+        pthread_mutex_unlock(&lock);
+    }
+    return upload->limit && upload->others >= upload->limit;
 }
 
 /* False: the folder would exceed its limit. true: release_room() follows. */
-static bool reserve_room(const struct upload *upload)
+static bool reserve_room(struct upload *upload)
 {
     pthread_mutex_lock(&lock);
-    bool fits = !upload->limit || total_of(upload) + reserved + upload->size <= upload->limit;
+    if (upload->limit && upload->commits != commits) { /* others came meanwhile */
+        look_at_others(upload);
+    }
+    bool fits = !upload->limit || upload->others + reserved + upload->size <= upload->limit;
     reserved += fits ? upload->size : 0;
     pthread_mutex_unlock(&lock);
     return fits;
@@ -109,6 +127,7 @@ static void release_room(const struct upload *upload)
 {
     pthread_mutex_lock(&lock);
     reserved -= upload->size;
+    commits++;
     pthread_mutex_unlock(&lock);
 }
 
@@ -149,9 +168,7 @@ static void *begin_upload(struct et_server *server, const struct et_request *req
     } else if (upload->folder && et_body_encoding(request, &upload->answer)) {
         upload->begun = true;
         upload->inflater = et_inflater_new(FILE_LIMIT, write_part, upload);
-        int err = upload->limit && total_of(upload) >= upload->limit
-                      ? -EDQUOT
-                      : et_symstore_begin(upload->folder, upload->id, &upload->file);
+        int err = is_full(upload) ? -EDQUOT : et_symstore_begin(upload->folder, upload->id, &upload->file);
         if (err) {
             fail_upload(upload, err);
         }
