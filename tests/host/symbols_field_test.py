@@ -270,6 +270,28 @@ def test_dwz(cli, tmp_path, options):
     assert re.fullmatch("app.c:[345]", lines_[0][1]) and lines_[1][1] == "app.c:8"
 
 
+def test_dwz_from_debuginfod(cli, start_server, shipped, tmp_path, monkeypatch):
+    """The common file is sent to a server, which others ask for it by its build id; nobody has it: one line."""
+    where = dwz(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    os.rename(tmp_path / "common.dwz", tmp_path / "elsewhere")
+    has = start_server("--symbols-store", str(tmp_path / "store"))
+    options = ("--debuginfod", has.url)
+    lines_, wrong = symbolized(cli, tmp_path / "a", where, options=options)
+    assert lines_ == [["outer_a", "app.c:8"]] and wrong.count("\n") == 1 and "common.dwz" in wrong, (lines_, wrong)
+    shutil.rmtree(tmp_path / "cache")
+    assert cli.run("symbols", "add", "--url", has.url, tmp_path / "elsewhere").returncode == 0
+    lines_, wrong = symbolized(cli, tmp_path / "a", where, options=options)
+    assert [line[0] for line in lines_] == ["hot_inline", "outer_a"] and wrong == "", (lines_, wrong)
+    shutil.rmtree(tmp_path / "cache")
+    asks = start_server(*options, program=shipped)
+    build_id = re.search(r"Build ID: (\w+)", output("readelf", "-n", tmp_path / "a"))[1]
+    own = module(4096, 1 << 20, where & ~0xfff, bytes.fromhex(build_id), str(tmp_path / "a"))
+    assert asks.push(message(8, 0, origin("svc"), [own], nodes([0], [4096 + (where & 0xfff)]), [profile({1: 3})],
+                             unix_minus_uptime=(int(time.time()) - 60) * 10**9)) == 200
+    assert wait_until(lambda: set(names(asks, "svc")) == {"hot_inline", "outer_a"}, seconds=16, pause=0.2)
+
+
 @pytest.mark.parametrize("places", ["folder", "store"])
 def test_dwz_elsewhere(cli, tmp_path, places):
     """The common file is found by its build id."""

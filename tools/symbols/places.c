@@ -19,7 +19,7 @@ struct found_file {
 struct et_places {
     char **folders;
     size_t folder_count, folder_capacity;
-    char *store;
+    char *store, *cache;
     pthread_mutex_t lock; /* of the files found in folders */
     struct found_file *files;
     size_t file_count, file_capacity;
@@ -61,6 +61,7 @@ void et_places_free(struct et_places *places)
     free(places->folders);
     free(places->files);
     free(places->store);
+    free(places->cache);
     free(places);
 }
 
@@ -75,6 +76,12 @@ void et_places_set_store(struct et_places *places, const char *folder)
 {
     free(places->store);
     places->store = et_strdup(folder);
+}
+
+void et_places_set_cache(struct et_places *places, const char *folder)
+{
+    free(places->cache);
+    places->cache = et_strdup(folder);
 }
 
 const char *et_places_store(const struct et_places *places)
@@ -293,6 +300,11 @@ static bool place_common(const struct et_places *places, const struct et_compani
             et_symstore_path(places->store, id, path);
         }
         return true;
+    case 5:
+        if (named && places->cache) {
+            et_symstore_path(places->cache, id, path);
+        }
+        return true;
     default:
         return false;
     }
@@ -361,7 +373,7 @@ static bool place_found(struct et_places *places, const struct et_companion *c, 
 bool et_places_companion(struct et_places *places, const struct et_companion *companion, const char *file,
                          const char *module, size_t index, struct et_buf *path)
 {
-    enum { KNOWN = 5 };
+    enum { KNOWN = 6 };
     if (index >= KNOWN) {
         return place_found(places, companion, module, index - KNOWN, path);
     }

@@ -21,7 +21,9 @@ void et_places_free(struct et_places *places);
 void et_places_add_folder(struct et_places *places, const char *folder);
 /* Looks into a folder of symstore.h, too. Context: as above. */
 void et_places_set_store(struct et_places *places, const char *folder);
-/* That folder; NULL: there is none. Context: any thread. */
+/* The folder that files from debuginfod servers are kept in. Context: as above. */
+void et_places_set_cache(struct et_places *places, const char *folder);
+/* The folder of et_places_set_store(); NULL: there is none. Context: any thread. */
 const char *et_places_store(const struct et_places *places);
 
 /* Files that were opened, and what was really read of them. */

@@ -77,6 +77,7 @@ void et_symbols_set_debuginfod(struct et_symbols *s, const char *urls, const cha
 {
     et_debuginfod_free(s->debuginfod);
     s->debuginfod = et_debuginfod_new(urls, cache);
+    et_places_set_cache(s->places, cache);
 }
 
 void et_symbols_set_wait(struct et_symbols *s, int64_t wait_ns)

@@ -42,6 +42,7 @@ struct et_symbols_module {
     bool queued, busy;          /* a worker has to look at it; one does */
     bool look_again;            /* there may be a better file than the one in use */
     struct et_companion lacked; /* by the file in use */
+    bool lacked_fetched;        /* a server had it */
     bool ask_queued, asking;    /* the same of an asker */
     bool slow;                  /* somebody has waited in vain for what is being done */
     unsigned users;             /* requests */

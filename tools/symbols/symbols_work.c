@@ -182,6 +182,13 @@ static bool companion_came(const struct et_symbols *s, const struct et_symbols_m
     return came;
 }
 
+/* Debuginfod has the common file of dwz by its build id, as any other one. What came and is not taken is not asked for
+ * again. */
+static bool may_be_fetched(const struct et_symbols *s, const struct et_symbols_module *module)
+{
+    return s->debuginfod && module->lacked.kind == ET_COMPANION_COMMON && !module->lacked_fetched;
+}
+
 /* Whether a better file than the one in use has come since, or what it lacks. */
 static void look_again(struct et_symbols *s, struct et_symbols_module *module)
 {
@@ -195,6 +202,7 @@ static void look_again(struct et_symbols *s, struct et_symbols_module *module)
     if (came && module->state != ABSENT) {
         module->state = UNKNOWN;
     }
+    module->ask_queued |= !came && may_be_fetched(s, module);
     free(choice.path);
 }
 
@@ -219,17 +227,56 @@ static void publish(struct et_symbols *s, struct et_symbols_module *module, uint
     *et_map_at(&module->known, address) = at + FIRST;
 }
 
+static void say_lacked(const struct et_symbols *s, const struct et_symbols_module *module,
+                       const struct et_companion *companion)
+{
+    const char *file = module->file_path ? module->file_path : module->path;
+    struct et_buf words = {0};
+    if (companion->kind == ET_COMPANION_COMMON) {
+        et_buf_printf(&words, "its names of inlined functions are in %s (build id %s), which was not found",
+                      et_base_name(companion->name), companion->id);
+    } else if (companion->kind == ET_COMPANION_SPLIT) {
+        et_buf_printf(&words, "inlined functions are in split DWARF, %s.dwp or %s, which was not found",
+                      et_base_name(module->path), companion->name);
+    }
+    char *clean = words.data ? et_clean(words.data, words.size) : NULL;
+    if (clean) {
+        et_places_say(s->places, file, clean);
+    }
+    free(clean);
+    et_buf_free(&words);
+}
+
+/* What was answered without the common file is answered again with it. */
+static void answer_again(struct et_symbols_module *module)
+{
+    for (size_t i = 0; i < module->known.capacity; i++) {
+        if (module->known.entries[i].used && module->known.entries[i].value >= FIRST) {
+            module->pending = et_reserve(module->pending, &module->pending_capacity, module->pending_count + 1,
+                                         sizeof *module->pending);
+            module->pending[module->pending_count++] = module->known.entries[i].key;
+        }
+    }
+    module->lacked_fetched = true;
+    module->state = UNKNOWN;
+}
+
 static void ask(struct et_symbols *s, struct et_symbols_module *module)
 {
     struct et_buf path = {0};
+    const struct et_companion lacked = may_be_fetched(s, module) ? module->lacked : (struct et_companion){0};
     module->ask_queued = false;
     module->asking = true;
     pthread_mutex_unlock(&s->lock);
     et_progress("fetching symbols of %s", et_base_name(module->path));
-    bool found = et_debuginfod_find(s->debuginfod, module->build_id, &path);
+    bool found = et_debuginfod_find(s->debuginfod, lacked.kind ? lacked.id : module->build_id, &path);
     pthread_mutex_lock(&s->lock);
     module->asking = module->slow = false;
-    if (found) {
+    if (lacked.kind && found) {
+        answer_again(module);
+    } else if (lacked.kind) {
+        say_lacked(s, module, &lacked);
+    } else if (found) {
         free(module->fetched);
         module->fetched = et_strdup(path.data);
         module->state = UNKNOWN;
@@ -279,24 +326,17 @@ static bool on_place(void *context, const struct et_companion *companion, size_t
 static void on_missing(void *context, const struct et_companion *companion)
 {
     const struct answering *a = context;
-    struct et_buf words = {0};
+    pthread_mutex_lock(&a->symbols->lock);
     if (companion->kind != ET_COMPANION_PACKAGE) {
         a->module->lacked = *companion;
     }
-    const char *file = a->module->file_path ? a->module->file_path : a->module->path;
-    if (companion->kind == ET_COMPANION_COMMON) {
-        et_buf_printf(&words, "its names of inlined functions are in %s (build id %s), which was not found",
-                      et_base_name(companion->name), companion->id);
-    } else if (companion->kind == ET_COMPANION_SPLIT) {
-        et_buf_printf(&words, "inlined functions are in split DWARF, %s.dwp or %s, which was not found",
-                      et_base_name(a->module->path), companion->name);
+    bool asks = may_be_fetched(a->symbols, a->module);
+    a->module->ask_queued |= asks;
+    pthread_cond_broadcast(&a->symbols->work);
+    pthread_mutex_unlock(&a->symbols->lock);
+    if (!asks) {
+        say_lacked(a->symbols, a->module, companion);
     }
-    char *clean = words.data ? et_clean(words.data, words.size) : NULL;
-    if (clean) {
-        et_places_say(a->symbols->places, file, clean);
-    }
-    free(clean);
-    et_buf_free(&words);
 }
 
 /* Those that are not answered, because the file's process ended, are asked for again. */
@@ -355,11 +395,11 @@ void et_symbols_work(struct et_symbols *s, struct et_symbols_module *module)
             look_again(s, module);
         } else if (module->state == UNKNOWN || module->state == CLOSED) {
             load(s, module);
-            if (s->wait_ns == 0 && module->ask_queued) {
-                ask(s, module);
-            }
         } else {
             find_names(s, module);
+        }
+        if (s->wait_ns == 0 && module->ask_queued) {
+            ask(s, module);
         }
     }
     end_parsing(s);

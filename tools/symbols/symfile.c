@@ -128,12 +128,13 @@ static struct et_symfile *read_file(struct et_symfile *file, const char **why)
     if (file->dwarf) {
         et_symfile_load_units(file);
     }
-    if (file->range_count > 0) {
+    bool common = file->symbol_count == 0 && file->partials > 0; /* of others: it has no code */
+    if (file->range_count > 0 || common) {
         file->quality |= ET_QUALITY_DWARF;
     } else if (promised && !file->trouble) {
         file->trouble = "its debugging information cannot be read";
     }
-    if (file->symbol_count == 0 && file->range_count == 0) {
+    if (file->symbol_count == 0 && file->range_count == 0 && !common) {
         *why = file->trouble ? file->trouble : "no symbols";
         et_symfile_close(file);
         return NULL;

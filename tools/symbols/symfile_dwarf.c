@@ -96,6 +96,7 @@ static void add_unit(struct et_symfile *file, Dwarf_Die *die, Dwarf_Half version
     file->units[file->unit_count].die = dwarf_dieoffset(die);
     file->units[file->unit_count].skeleton = skeleton;
     file->skeletons += skeleton;
+    file->partials += dwarf_tag(die) == DW_TAG_partial_unit;
     if (version > 2 || dwarf_hasattr(die, DW_AT_ranges)) {
         add_own_ranges(file, die);
     }

@@ -60,6 +60,7 @@ struct et_symfile {
     bool iterators_found;
     struct et_symfile_unit *units;
     size_t unit_count, unit_capacity;
+    size_t partials;                 /* units that others refer to, as in the common file of dwz */
     struct et_symfile_range *ranges; /* of units */
     size_t range_count, range_capacity;
     struct et_companion common; /* of dwz */
