@@ -11,7 +11,7 @@ import struct
 import pytest
 
 import wire
-from generate import context, data, message, module, nodes, number, origin, profile
+from generate import context, data, message, module, nodes, number, origin, profile, tag_set
 
 FOLDER = "tools/grafana"
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
@@ -300,6 +300,26 @@ def test_heatmap(server, timed):
     assert ask_json(server, "SelectHeatmap", profileTypeID=CPU, labelSelector='{service_name="none"}', start=START, end=END, step=15,
                     queryType="HEATMAP_QUERY_TYPE_SPAN") == {}
     assert ask_json(server, "AnalyzeQuery", start=START, end=END, query=CPU + "{}") == {}
+
+
+def test_exemplars_of_spans_in_series(server):
+    """Each point has the span with the largest value that it sums up, with its trace, in the series that the span belongs to."""
+    rows = [(1, 1, 1, 2), (1, 2, 1, 4), (2, 0, 1, 9), (2, 1, 1, 1), (2, 3, 1, 2)]  # stack, context, samples, value
+    made = [profile(rows, start=start, duration=1_000_000_000) for start in (30_500_000_000, 46_000_000_000)]
+    spans = [context(tags=0, span=0xa1, trace=(0xb1, 0xc1)), context(tags=1, span=0xa2, trace=(0xb2, 0xc2)), context(tags=0, span=0xa3)]
+    body = message(10, 0, origin("spans", host="pi-9", boot_id="b9", pid=10), [module(4096, 4096, 0, bytes([9]) * 20, "/nowhere/app")],
+                   nodes([0, 1], [4100, 4200]), made, contexts=spans, tag_sets=[tag_set(1, route="/buy")], unix_minus_uptime=1_700_000_000_000_000_000)
+    assert server.push(body) == 200
+
+    def exemplars(**more):
+        series = ask_json(server, "SelectSeries", profileTypeID=CPU, labelSelector='{service_name="spans"}', start=START, end=START + 60_000, step=15,
+                          exemplarType="EXEMPLAR_TYPE_SPAN", **more)["series"]
+        return {tuple(pair["value"] for pair in one.get("labels", [])): [
+            [(e["spanId"], e.get("traceId", ""), int(e["value"]) // 10**7) for e in point.get("exemplars", [])] for point in one["points"]] for one in series}
+
+    buys = ("00000000000000a2", "00000000000000b200000000000000c2", 4)
+    assert exemplars() == {(): [[buys], [buys]]}
+    assert exemplars(groupBy=["route"]) == {(): [[("00000000000000a1", "00000000000000b100000000000000c1", 3)]] * 2, ("/buy",): [[buys]] * 2}
 
 
 def test_call_sites(server, timed):

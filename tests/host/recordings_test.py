@@ -21,7 +21,7 @@ OTHERS = {
     "2.2.1": {
         **dict.fromkeys((0, 10, 14, 15, 17), WALL),
         31: "series of each span, if a query groups by span_id; Pyroscope ignores that",
-        35: "exemplars of spans in series: 500 'not implemented' there, 501 here",
+        35: "exemplars of spans in series: 500 'not implemented' there",
         **dict.fromkeys((40, 79, 106, 109), CUTS),
         **dict.fromkeys((63, 67, 69, 83), WRONG),
         102: "the newest time is the end of the newest profile",

@@ -50,9 +50,12 @@ struct et_pairs {
 
 void et_pairs_add(void *pairs, const char *name, const char *value);
 
-/* Adds to each point the profile with the largest value, with its id. False: the answer has the error. */
+/* Adds to each point the profile, or the span, with the largest value, with its id. False: the answer has the error. */
 bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
-                          int64_t step_ns, Querier__V1__SelectSeriesResponse *response);
+                          bool spans, int64_t step_ns, Querier__V1__SelectSeriesResponse *response);
+
+/* Sets the exemplar's ids of a span and its trace (ids[1] and [2]; 0: unknown). */
+void et_querier_exemplar_span(const uint64_t ids[3], Querier__V1__Exemplar *exemplar);
 
 /* Sets the exemplar's labels: those of the lines and of the type, without those of the series. */
 void et_querier_exemplar_labels(const char *lines, const struct et_type *type, Querier__V1__LabelPair *const *series,

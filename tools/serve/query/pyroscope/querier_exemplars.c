@@ -1,11 +1,12 @@
 /*
- * See querier.h: exemplars. Each point of each series gets the profile with the largest value of those that it sums up.
- * Where the query selects a part of a profile's stacks, the profile is loaded for its value.
+ * See querier.h: exemplars. Each point of each series gets the profile, or the span, with the largest value of those
+ * that it sums up. Where the query selects a part of a profile's stacks, the profile is loaded for its value.
  */
 #include "tools/serve/query/pyroscope/querier.h"
 #include "tools/lib/labels.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum { LOADS = 500 };
 
 struct exemplar_row {
     int64_t id, at_ns, start_ns;
+    uint64_t ids[3]; /* of a span, and its trace */
     uint64_t value;  /* of all its stacks */
     uint32_t labels; /* tags, service and host, as lines */
     bool partial;
@@ -23,6 +25,7 @@ struct exemplar_search {
     const struct et_call *call;
     const struct et_query *query;
     int64_t step_ns;
+    bool spans;
     struct et_strings texts;
     struct exemplar_row *rows;
     size_t count, capacity, loads, held; /* held: bytes counted in the request's budget */
@@ -52,6 +55,49 @@ static void keep_row(void *context, const struct et_received_row *from)
                          s->capacity * sizeof *s->rows + et_strings_memory(&s->texts));
 }
 
+static void keep_span(void *context, const struct et_part *part)
+{
+    struct exemplar_search *s = context;
+    if (part->ids[0] == 0) {
+        return;
+    }
+    s->rows = et_reserve(s->rows, &s->capacity, s->count + 1, sizeof *s->rows);
+    s->rows[s->count++] = (struct exemplar_row){.at_ns = part->at_ns,
+                                                .start_ns = part->at_ns,
+                                                .ids = {part->ids[0], part->ids[1], part->ids[2]},
+                                                .value = part->value,
+                                                .labels = et_intern(&s->texts, part->labels)};
+    (void)et_budget_hold(s->call->request->budget, &s->held,
+                         s->capacity * sizeof *s->rows + et_strings_memory(&s->texts));
+}
+
+static int by_span(const void *a, const void *b)
+{
+    const struct exemplar_row *x = a, *y = b;
+    int64_t x_ms = x->at_ns / 1000000, y_ms = y->at_ns / 1000000;
+    if (x->labels != y->labels) {
+        return x->labels < y->labels ? -1 : 1;
+    }
+    return x_ms != y_ms ? (x_ms < y_ms ? -1 : 1) : memcmp(x->ids, y->ids, sizeof x->ids);
+}
+
+/* The parts of one span at one time become one. */
+static void merge_spans(struct exemplar_search *s)
+{
+    size_t kept = 0;
+    if (s->count) {
+        qsort(s->rows, s->count, sizeof *s->rows, by_span);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        if (kept && by_span(&s->rows[kept - 1], &s->rows[i]) == 0) {
+            s->rows[kept - 1].value += s->rows[i].value;
+        } else {
+            s->rows[kept++] = s->rows[i];
+        }
+    }
+    s->count = kept;
+}
+
 enum belonging { OTHER_SERIES, IN_SERIES, BY_STACKS };
 
 /* Whether the row is one of the series, or has stacks that may be. */
@@ -63,6 +109,9 @@ static enum belonging row_belongs(const struct exemplar_search *s, const struct 
         size_t size;
         const Querier__V1__LabelPair *pair = series->labels[i];
         const char *value = et_labels_value(et_text(&s->texts, row->labels), pair->name, &size);
+        if (!value && s->spans) {
+            return OTHER_SERIES; /* its labels are all that it has */
+        }
         if (value && (strlen(pair->value) != size || memcmp(value, pair->value, size) != 0)) {
             return OTHER_SERIES;
         }
@@ -163,14 +212,29 @@ void et_querier_exemplar_labels(const char *lines, const struct et_type *type, Q
     free(all);
 }
 
+void et_querier_exemplar_span(const uint64_t ids[3], Querier__V1__Exemplar *exemplar)
+{
+    char span[17], trace[33] = "";
+    snprintf(span, sizeof span, "%016llx", (unsigned long long)ids[0]);
+    if (ids[1] || ids[2]) {
+        snprintf(trace, sizeof trace, "%016llx%016llx", (unsigned long long)ids[1], (unsigned long long)ids[2]);
+    }
+    exemplar->span_id = et_strdup(span);
+    exemplar->trace_id = et_strdup(trace);
+}
+
 static void set_exemplar(struct exemplar_search *s, const struct exemplar_row *row, const struct et_type *type,
                          const Querier__V1__Series *series, Querier__V1__Point *point, uint64_t value)
 {
     char id[ET_PROFILE_UUID];
     Querier__V1__Exemplar *exemplar = et_alloc(1, sizeof *exemplar);
     querier__v1__exemplar__init(exemplar);
-    et_profile_uuid(row->id, id);
-    exemplar->profile_id = et_strdup(id);
+    if (s->spans) {
+        et_querier_exemplar_span(row->ids, exemplar);
+    } else {
+        et_profile_uuid(row->id, id);
+        exemplar->profile_id = et_strdup(id);
+    }
     exemplar->timestamp = row->start_ns / 1000000;
     exemplar->value = (int64_t)value;
     et_querier_exemplar_labels(et_text(&s->texts, row->labels), type, series->labels, series->n_labels, exemplar);
@@ -182,7 +246,10 @@ static void set_exemplar(struct exemplar_search *s, const struct exemplar_row *r
 static int largest_first(const void *a, const void *b)
 {
     const struct exemplar_row *x = a, *y = b;
-    return x->value != y->value ? (x->value > y->value ? -1 : 1) : x->id < y->id ? -1 : x->id > y->id;
+    if (x->value != y->value) {
+        return x->value > y->value ? -1 : 1;
+    }
+    return x->id != y->id ? (x->id < y->id ? -1 : 1) : by_span(x, y);
 }
 
 /* Whether the request has time left; otherwise the answer has the error. */
@@ -213,16 +280,19 @@ static void fill_series(struct exemplar_search *s, const struct et_type *type, Q
 }
 
 bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
-                          int64_t step_ns, Querier__V1__SelectSeriesResponse *response)
+                          bool spans, int64_t step_ns, Querier__V1__SelectSeriesResponse *response)
 {
-    struct exemplar_search s = {.call = call, .query = query, .step_ns = step_ns};
+    struct exemplar_search s = {.call = call, .query = query, .step_ns = step_ns, .spans = spans};
     struct et_store *store = et_server_read(call->server, call->request);
-    int err = et_store_received(store, query, keep_row, &s);
+    int err = spans ? et_store_parts(store, query, true, keep_span, &s) : et_store_received(store, query, keep_row, &s);
     s.failed = err < 0;
     if (s.failed) {
         et_connect_error(call->answer, et_read_status(store), et_store_why(store));
     }
     et_server_read_done(call->server, store);
+    if (spans) {
+        merge_spans(&s);
+    }
     if (s.count) {
         qsort(s.rows, s.count, sizeof *s.rows, largest_first);
     }

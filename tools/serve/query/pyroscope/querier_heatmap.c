@@ -9,7 +9,6 @@
 #include "tools/lib/labels.h"
 #include "tools/store/query_builder.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,18 +153,14 @@ static void show_exemplar(const struct heatmap *map, const struct point *point,
     if (!map->exemplars || !named || (slot->n_exemplars && slot->exemplars[0]->value >= (int64_t)point->value)) {
         return;
     }
-    char ids[2][40] = {"", ""};
+    char id[ET_PROFILE_UUID];
     Querier__V1__Exemplar *exemplar = et_alloc(1, sizeof *exemplar);
     querier__v1__exemplar__init(exemplar);
     if (span) {
-        snprintf(ids[0], sizeof ids[0], "%016llx", (unsigned long long)point->ids[0]);
-        snprintf(ids[1], sizeof ids[1], "%016llx%016llx", (unsigned long long)point->ids[1],
-                 (unsigned long long)point->ids[2]);
-        exemplar->span_id = et_strdup(ids[0]);
-        exemplar->trace_id = et_strdup(point->ids[1] || point->ids[2] ? ids[1] : "");
+        et_querier_exemplar_span(point->ids, exemplar);
     } else {
-        et_profile_uuid(point->profile, ids[0]);
-        exemplar->profile_id = et_strdup(ids[0]);
+        et_profile_uuid(point->profile, id);
+        exemplar->profile_id = et_strdup(id);
     }
     exemplar->timestamp = point->at_ms;
     exemplar->value = (int64_t)point->value;

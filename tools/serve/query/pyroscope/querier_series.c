@@ -171,11 +171,12 @@ static bool add_exemplars(const struct et_call *call, const Querier__V1__SelectS
                           const struct et_query *query, Querier__V1__SelectSeriesResponse *response)
 {
     struct et_type type;
-    if (request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL ||
+    bool spans = request->exemplar_type == QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
+    if ((!spans && request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL) ||
         !et_type_parse(request->profile_typeid, &type)) {
         return true;
     }
-    bool ok = et_querier_exemplars(call, query, &type, (int64_t)(request->step * 1e9), response);
+    bool ok = et_querier_exemplars(call, query, &type, spans, (int64_t)(request->step * 1e9), response);
     et_type_free(&type);
     return ok;
 }
@@ -188,8 +189,6 @@ void et_querier_select_series(const struct et_call *call, const ProtobufCMessage
     if (wanted.why ||
         !et_call_select(&wanted, request->profile_typeid, request->label_selector, request->start, request->end)) {
         et_connect_error(call->answer, 400, wanted.why);
-    } else if (request->exemplar_type == QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN) {
-        et_connect_error(call->answer, 501, "exemplars of spans are not supported, only of profiles");
     } else {
         Querier__V1__SelectSeriesResponse *response = et_alloc(1, sizeof *response);
         querier__v1__select_series_response__init(response);
