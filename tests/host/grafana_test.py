@@ -305,14 +305,14 @@ def test_heatmap(server, timed):
 def test_exemplars_of_spans_in_series(server):
     """Each point has the span with the largest value that it sums up, with its trace, in the series that the span belongs to."""
     rows = [(1, 1, 1, 2), (1, 2, 1, 4), (2, 0, 1, 9), (2, 1, 1, 1), (2, 3, 1, 2)]  # stack, context, samples, value
-    made = [profile(rows, start=start, duration=1_000_000_000) for start in (30_500_000_000, 46_000_000_000)]
+    made = [profile(rows, start=start, duration=1_000_000_000) for start in (30_500_000_000, 45_000_000_000)]
     spans = [context(tags=0, span=0xa1, trace=(0xb1, 0xc1)), context(tags=1, span=0xa2, trace=(0xb2, 0xc2)), context(tags=0, span=0xa3)]
     body = message(10, 0, origin("spans", host="pi-9", boot_id="b9", pid=10), [module(4096, 4096, 0, bytes([9]) * 20, "/nowhere/app")],
                    nodes([0, 1], [4100, 4200]), made, contexts=spans, tag_sets=[tag_set(1, route="/buy")], unix_minus_uptime=1_700_000_000_000_000_000)
     assert server.push(body) == 200
 
     def exemplars(**more):
-        series = ask_json(server, "SelectSeries", profileTypeID=CPU, labelSelector='{service_name="spans"}', start=START, end=START + 60_000, step=15,
+        series = ask_json(server, "SelectSeries", profileTypeID=CPU, labelSelector='{service_name="spans"}', start=START, end=START + 60_000, step=10,
                           exemplarType="EXEMPLAR_TYPE_SPAN", **more)["series"]
         return {tuple(pair["value"] for pair in one.get("labels", [])): [
             [(e["spanId"], e.get("traceId", ""), int(e["value"]) // 10**7) for e in point.get("exemplars", [])] for point in one["points"]] for one in series}

@@ -50,9 +50,10 @@ struct et_pairs {
 
 void et_pairs_add(void *pairs, const char *name, const char *value);
 
-/* Adds to each point the profile, or the span, with the largest value, with its id. False: the answer has the error. */
+/* Adds to each point the profile or the span, as the request says, with the largest value, with its id. False: the
+ * answer has the error. */
 bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
-                          bool spans, int64_t step_ns, Querier__V1__SelectSeriesResponse *response);
+                          const Querier__V1__SelectSeriesRequest *request, Querier__V1__SelectSeriesResponse *response);
 
 /* Sets the exemplar's ids of a span and its trace (ids[1] and [2]; 0: unknown). */
 void et_querier_exemplar_span(const uint64_t ids[3], Querier__V1__Exemplar *exemplar);

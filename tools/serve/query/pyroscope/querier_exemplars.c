@@ -24,6 +24,7 @@ struct exemplar_row {
 struct exemplar_search {
     const struct et_call *call;
     const struct et_query *query;
+    const Querier__V1__SelectSeriesRequest *request;
     int64_t step_ns;
     bool spans;
     struct et_strings texts;
@@ -98,6 +99,22 @@ static void merge_spans(struct exemplar_search *s)
     s->count = kept;
 }
 
+/* Whether the row has a label that the series are grouped by and this one lacks. */
+static bool has_other_label(const struct exemplar_search *s, const struct exemplar_row *row,
+                            const Querier__V1__Series *series)
+{
+    bool other = false;
+    for (size_t i = 0; i < s->request->n_group_by && !other; i++) {
+        size_t size, known = 0;
+        const char *name = s->request->group_by[i];
+        while (known < series->n_labels && strcmp(series->labels[known]->name, name) != 0) {
+            known++;
+        }
+        other = known == series->n_labels && et_labels_value(et_text(&s->texts, row->labels), name, &size);
+    }
+    return other;
+}
+
 enum belonging { OTHER_SERIES, IN_SERIES, BY_STACKS };
 
 /* Whether the row is one of the series, or has stacks that may be. */
@@ -117,7 +134,7 @@ static enum belonging row_belongs(const struct exemplar_search *s, const struct 
         }
         belongs = value ? belongs : BY_STACKS;
     }
-    return belongs;
+    return has_other_label(s, row, series) ? OTHER_SERIES : belongs;
 }
 
 /* The value of the row's stacks that belong to the series. */
@@ -280,9 +297,11 @@ static void fill_series(struct exemplar_search *s, const struct et_type *type, Q
 }
 
 bool et_querier_exemplars(const struct et_call *call, const struct et_query *query, const struct et_type *type,
-                          bool spans, int64_t step_ns, Querier__V1__SelectSeriesResponse *response)
+                          const Querier__V1__SelectSeriesRequest *request, Querier__V1__SelectSeriesResponse *response)
 {
-    struct exemplar_search s = {.call = call, .query = query, .step_ns = step_ns, .spans = spans};
+    bool spans = request->exemplar_type == QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
+    struct exemplar_search s = {
+        .call = call, .query = query, .request = request, .step_ns = (int64_t)(request->step * 1e9), .spans = spans};
     struct et_store *store = et_server_read(call->server, call->request);
     int err = spans ? et_store_parts(store, query, true, keep_span, &s) : et_store_received(store, query, keep_row, &s);
     s.failed = err < 0;

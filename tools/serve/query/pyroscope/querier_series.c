@@ -171,12 +171,12 @@ static bool add_exemplars(const struct et_call *call, const Querier__V1__SelectS
                           const struct et_query *query, Querier__V1__SelectSeriesResponse *response)
 {
     struct et_type type;
-    bool spans = request->exemplar_type == QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
-    if ((!spans && request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL) ||
+    if ((request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN &&
+         request->exemplar_type != QUERIER__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL) ||
         !et_type_parse(request->profile_typeid, &type)) {
         return true;
     }
-    bool ok = et_querier_exemplars(call, query, &type, spans, (int64_t)(request->step * 1e9), response);
+    bool ok = et_querier_exemplars(call, query, &type, request, response);
     et_type_free(&type);
     return ok;
 }
