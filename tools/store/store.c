@@ -44,7 +44,7 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
     case SQLITE_CORRUPT:
         return "restore a backup, or move it away and start with a new one";
     case SQLITE_NOTADB:
-        return "choose another with --db";
+        return "name another file";
     default:
         return "";
     }
