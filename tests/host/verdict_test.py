@@ -24,14 +24,14 @@ class Fleet:
     def __init__(self, server, now=None):
         self.server, self.segment, self.rng, self.now = server, 0, random.Random(1), now or 1_700_000_000
 
-    def add(self, version, device, shares, samples=2000, seconds=600, start=0, service="svc", arch="arm64", tags=(), spread=0.05, kind=1):
-        """shares: of one, two, three; each varies from device to device by `spread`."""
+    def add(self, version, device, shares, samples=2000, seconds=600, start=0, service="svc", arch="arm64", tags=(), spread=0.05, kind=1, periods=1):
+        """shares: of one, two, three; each varies from device to device by `spread`. periods: that each sample stands for."""
         self.segment += 1
         counts = {node: max(1, round(samples * share * self.rng.lognormvariate(0, spread))) for node, share in zip((2, 3, 4), shares)}
         tags = [("version", version), ("device", device), *tags] if version else [("device", device), *tags]
         body = message(self.segment, 0, origin(service, tags=sorted(tags), pid=self.segment, start=self.segment, arch=arch),
                        [module(4096, 65536, 0, b"\7" * 20, "[app]")], nodes([0, 1, 2, 3], [4100, 4200, 4300, 4400]),
-                       [profile(counts, start=start * SECOND + 1, duration=seconds * SECOND, kind=kind)],
+                       [profile(counts, start=start * SECOND + 1, duration=seconds * SECOND, kind=kind, samples=sum(counts.values()) // periods)],
                        unix_minus_uptime=self.now * SECOND)
         assert self.server.push(body) == 200
 
@@ -56,6 +56,20 @@ def ask(cli, fleet, *arguments, code=OK):
     done = cli.run("verdict", "--db", fleet.server.db, "--json", *arguments)
     assert done.returncode == code, done.err
     return json.loads(done.out)
+
+
+def test_samples_of_several_periods(cli, start_server, folder):
+    """A sample that stands for ten periods is one: the figure says so, and what can be found is less."""
+    found = []
+    for periods in (1, 10):
+        fleet = Fleet(start_server(db=f"{folder}/{periods}.db"))
+        for version, start in (("1.2", 0), ("1.3", 1000)):
+            fleet.release(version, 6, BEFORE, start, samples=1000, periods=periods)
+        done = cli.run("verdict", "--db", fleet.server.db, "--json")
+        answer = json.loads(done.out)
+        found.append((round(sum(side["samples"] for side in answer["sides"]) / 12_000, 2), answer["devices_needed"]))
+    assert 0.95 < found[0][0] < 1.05 and found[1][0] == pytest.approx(found[0][0] / 10, rel=0.1), found
+    assert found[1][1] > found[0][1], found
 
 
 def test_regression(cli, fleet):

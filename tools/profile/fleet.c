@@ -89,10 +89,19 @@ static void add_nodes(struct splitter *s, size_t (*entry_of)(void *context, cons
     }
 }
 
+/* Of CPU time the counts of stacks are periods, of which one sample may stand for several; how many samples there were
+ * is known of all stacks together. */
+static double samples_per_count(const struct et_profile *profile)
+{
+    bool fewer = profile->samples && profile->samples < profile->counts;
+    return fewer ? (double)profile->samples / (double)profile->counts : 1;
+}
+
 void et_fleet_add_profile(struct et_fleet *fleet, const struct et_profile *profile,
                           size_t (*entry_of)(void *context, const char *process), void *context)
 {
     struct splitter s = {.fleet = fleet, .profile = profile};
+    const double scale = samples_per_count(profile);
     s.names = et_alloc(profile->strings.count, sizeof *s.names);
     s.seen = et_alloc(profile->strings.count, sizeof *s.seen);
     s.entries = et_alloc(profile->node_count, sizeof *s.entries);
@@ -100,7 +109,7 @@ void et_fleet_add_profile(struct et_fleet *fleet, const struct et_profile *profi
     for (size_t i = 0; i < profile->entry_count; i++) {
         const struct et_entry *entry = &profile->entries[i];
         if (s.entries[entry->node]) {
-            fleet->entries[s.entries[entry->node] - 1].samples += (double)entry->count;
+            fleet->entries[s.entries[entry->node] - 1].samples += scale * (double)entry->count;
         }
     }
     free(s.names);

@@ -35,7 +35,8 @@ struct et_fleet {
 size_t et_fleet_entry(struct et_fleet *fleet, const char *cohort, const char *device, enum et_side side);
 
 /* Adds a symbolized profile whose outermost frames are processes (et_query.processes): to their cells, totals and
- * samples. entry_of: the entry of a process, by the name of its frame; SIZE_MAX: none. */
+ * samples (its samples, spread over the processes by their counts). entry_of: the entry of a process, by the name of
+ * its frame; SIZE_MAX: none. */
 void et_fleet_add_profile(struct et_fleet *fleet, const struct et_profile *profile,
                           size_t (*entry_of)(void *context, const char *process), void *context);
 /* Bytes of memory that it takes, about. */
