@@ -1,6 +1,7 @@
 """The flame graph of the page: search, menu, tooltip, orders, colours, files, and a hundred thousand frames."""
 import gzip
 import json
+import re
 import time
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from generate import message, module, nodes, origin, profile
 from page_kit import FRAMES, MAIN, SHOP, TEXTS, fill
 
+NOW = 0  # set by conftest.py when the first test begins
 ROUND, CALCULATE, JSON = "Orders.Pricing.Round", "Orders.Pricing.Calculate(async)", "System.Text.Json.JsonSerializer.Serialize<__Canon>"
 MENU = "[...document.querySelectorAll('.menu [role=menuitem]')].map((i) => i.textContent)"
 RECURSIVE = {("main", "f", "g", "f", "h"): 1, ("main", "f", "h"): 2, ("main", "f"): 4, ("other", "f", "g"): 8, ("other", "h"): 16}
@@ -42,6 +44,24 @@ def test_tooltip(page):
     page.shot("tooltip")
     page.mouse("mouseMoved", 5, 5)
     assert page.js("document.querySelector('.tip').hidden")
+
+
+def test_samples_in_the_tooltip(page_of, start_server):
+    """As many as there were, in the graph as it came and inverted."""
+    server = start_server()
+    body = message(1, 0, origin("counted"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 1, 2], [4100, 4200, 4300]), [profile({1: 2, 2: 7, 3: 4})],
+                   unix_minus_uptime=(NOW - 60) * 10**9)
+    assert server.push(body) == 200
+    page = page_of(server)
+
+    def samples(name):
+        page.mouse("mouseMoved", 5, 5)
+        page.mouse("mouseMoved", *page.frame_at(name))
+        return re.search(r"samples\t(\d+)", page.js("document.querySelector('.tip').innerText")).group(1)
+    page.open({"service": "counted"})
+    assert [samples("app+0x4"), samples("app+0x68")] == ["13", "7"]
+    page.open({"service": "counted", "order": "inverted"})
+    assert [samples("app+0x68"), samples("app+0x4")] == ["7", "2"]
 
 
 def test_regular_expressions(page):

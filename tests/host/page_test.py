@@ -11,8 +11,9 @@ import time
 import pytest
 
 from generate import context, message, module, nodes, origin, profile, tag_set
-from harness import clean_environment
+from harness import REPOSITORY, clean_environment
 from page_kit import FRAMES, MAIN, ROWS, SHOP, TEXTS, fill, format_share, format_value
+from pprof import encode
 from sample import SOURCE, marked
 
 NOW = 0  # set by conftest.py when the first test begins
@@ -184,6 +185,43 @@ def test_line_of_a_real_loop(page_of, start_server, sampled):
     assert api["line"] == marked("hot") and sum(line["self"] for line in api["lines"]) == api["self"], api
 
 
+def test_source_of_a_function(page_of, start_server, known, folder):
+    """The lines of a function with their values, and with the text of the file below the folder of --source."""
+    line = marked("hot")
+    text = (REPOSITORY / SOURCE).read_text().splitlines()
+    page = page_of(start_server("--source", str(REPOSITORY / "tests/unit")))
+    assert page.server.push(known.lines_of_hot(71, "lines", 2, 30)) == 200
+    page.open({"service": "lines", "range": "all", "fn": "hot"})
+    page.wait("!document.getElementById('fn-source').hidden")
+    row = page.js(f"[...document.querySelectorAll('#fn-source tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText)).find((row) => row[3] === '{line}')")
+    assert row[0] == "93.8 %" and row[4].strip() == text[line - 1].strip(), row
+    page.shot("source")
+    lines = page.server.get("/api/source", service="lines", function="hot")[1]["files"][0]["lines"]
+    assert [row["line"] for row in lines] == list(range(line - 6, line + 6)) and [row["text"].split() for row in lines] == [text[row["line"] - 1].split() for row in lines]
+    without = start_server(db=os.path.join(folder, "without.db"))
+    assert without.push(known.lines_of_hot(71, "lines", 2, 30)) == 200
+    file = without.get("/api/source", service="lines", function="hot")[1]["files"][0]
+    assert (file["found"], [row["line"] for row in file["lines"]], {"text"} & set(file["lines"][0])) == (False, [line - 1, line], set())
+
+
+def test_source_stays_below_its_folder(start_server, tmp_path):
+    """A device names the files: neither dots nor links lead out of the folder, and a pipe is not read."""
+    (tmp_path / "secret.c").write_text("secret\n")
+    folder = tmp_path / "source"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner/right.c").write_text("right\n")
+    (folder / "out.c").symlink_to(tmp_path / "secret.c")
+    os.mkfifo(folder / "pipe.c")
+    server = start_server("--source", str(folder))
+    names = [str(tmp_path / "secret.c"), "../secret.c", "x/../../secret.c", "out.c", "pipe.c", "inner", "/build/inner/right.c"]
+    for i, name in enumerate(names):
+        body = encode([("cpu", "nanoseconds")], [((f"f{i}",), [10**9], {})], line=1, file=name)
+        assert server.request("POST", f"/ingest?name=shop&from={NOW - 60}&until={NOW - 50}", body)[0] == 200
+    found = [server.get("/api/source", service="shop", function=f"f{i}")[1]["files"][0] for i in range(len(names))]
+    assert [file["found"] for file in found] == [False] * 6 + [True], found
+    assert [line.get("text") for line in found[-1]["lines"]] == ["right"]
+
+
 def test_labels(page):
     page.expected = ["400 (Bad Request)"]  # a broken pattern
     page.open({"service": "versions"})
@@ -238,6 +276,27 @@ def test_groups(page):
     page.shot("lines")
     page.after(lambda: page.js("[...document.querySelectorAll('#legend .chip')].find((c) => c.textContent.startsWith('2')).click()"))
     assert page.address("filter") == 'version="2"', "a series of the legend is a filter"
+
+
+def test_groups_of_several_labels(page_of, start_server, cli):
+    server = start_server()
+    for version, device in (("1", "a"), ("1", "b"), ("2", "a")):
+        fill(server, "grid", SHOP, f"version={version},device={device}")
+    page = page_of(server)
+    page.open({"service": "grid", "group": "version"})
+    page.choose("group-2", "device")
+    assert {"version=1, device=a", "version=1, device=b", "version=2, device=a"} <= set(page.js(TEXTS)), "each combination is a part of the graph"
+    legend = page.js("[...document.querySelectorAll('#legend .chip')].map((c) => c.firstChild.nextSibling.data.trim())")
+    assert sorted(legend) == ["1, a", "1, b", "2, a"]
+    page.after(lambda: page.js("[...document.querySelectorAll('#legend .chip')].find((c) => c.textContent.startsWith('1, b')).click()"))
+    assert page.address("filter") == 'version="1",device="b"', "a series of the legend is a filter of both"
+    page.open({"service": "grid", "group": "version"})
+    page.choose("group", "")
+    assert page.address("group") == "", "none again"
+    folded = cli.run("export", "--url", server.url, "--folded", "--group-by", "version", "--group-by", "none").out
+    assert {line.split(";")[0] for line in folded.splitlines()} == {"version=1, [no none]", "version=2, [no none]"}
+
+
 
 
 def test_kinds(page):

@@ -77,15 +77,20 @@ def test_marks(page_of, start_server):
     server = start_server()
     for i, (name, version, ago, start) in enumerate((("a", "1.1", 3000, 1), ("a", "1.1", 2500, 2), ("a", "1.2", 2000, 3), ("b", "1.2", 2400, 4), ("b", "1.2", 2400, 5))):
         assert server.push(device(60 + i, name, version, ago, pid=i, start=start)) == 200
+    leveled = message(66, 0, origin("gateway", [("device", "c"), ("version", "1.2")], executable="gatewayd"), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0], [4100]),
+                      [profile([(1, 0, 0, 2)], start=10 * i * SECOND, quantum=1_000_000, period=period) for i, period in enumerate((52_631_579, 55_000_000, 10_309_278, 10_309_278))],
+                      unix_minus_uptime=(NOW - 2200) * SECOND)
+    assert server.push(leveled) == 200
     crash_push(server, 71, "a", "1.1", [4100, 4200], unix=(NOW - 1500) * SECOND)
     incident_push(server, 72, "b", 3, NOW - 1000, service="gateway")
     page = page_of(server)
     page.open({"service": "gateway"})
     page.wait("document.querySelectorAll('#plot .mark').length > 0")
     marks = page.js("[...document.querySelectorAll('#plot .mark')].map((m) => [m.getAttribute('class').slice(5), m.querySelector('title').textContent.slice(20)])")
-    assert sorted(marks) == [["crash", "crash on a: SIGSEGV"], ["incident", "incident on b: span checkout"], ["restart", "restart on a: gatewayd"],
+    assert sorted(marks) == [["crash", "crash on a: SIGSEGV"], ["incident", "incident on b: span checkout"],
+                             ["level", "other level on c: 19 (low) → 97 (medium) samples per second of CPU time"], ["restart", "restart on a: gatewayd"],
                              ["version", "new version on a: 1.1 → 1.2"]], "two processes side by side are no restart"
-    assert page.js("document.querySelector('#marks summary').textContent") == "1 new version, 1 crash, 1 incident, 1 restart"
+    assert page.js("document.querySelector('#marks summary').textContent") == "1 new version, 1 crash, 1 incident, 1 other level, 1 restart"
     x = page.js("[...document.querySelectorAll('#plot .mark')].map((m) => Number(/translate.([0-9.]+)/.exec(m.getAttribute('transform'))[1]))")
     data = server.get("/api/timeline", service="gateway", buckets=240, **{"from": "now-3600s"})[1]
     width = page.js("Number(document.querySelector('#plot svg').getAttribute('width'))")
@@ -257,10 +262,9 @@ def spans_fill(server):
 
 def test_spans(page):
     page.open({"service": "gateway", "view": "span"})
-    shown = list(zip(page.rows("span-table", 3), page.rows("span-table", 1), page.rows("span-table", 0)))
-    wanted = [(f"{SPAN + i:016x}", format_value(ms * 10**6, "nanoseconds"), format_share(ms, 65)) for i, ms in ((2, 30), (1, 20), (0, 15))]
-    assert [row for row in shown if len(row[0]) == 16] == wanted, "spans, the largest first"
-    assert [row[0] for row in shown if len(row[0]) == 32] == [f"{TRACE[0]:016x}{TRACE[1]:016x}"], "and their trace"
+    shown = list(zip(page.rows("span-table", 3), page.rows("span-table", 0), page.rows("span-table", 4)))
+    trace = f"{TRACE[0]:016x}{TRACE[1]:016x}"
+    assert shown == [(f"{SPAN + i:016x}", format_value(ms * 10**6, "nanoseconds"), trace) for i, ms in ((2, 30), (1, 20), (0, 15))], "spans, the longest first"
     page.after(lambda: page.js(f"[...document.querySelectorAll('#span-table button')].find((b) => b.textContent === '{SPAN:016x}').click()"))
     assert page.address("span_id") == f"{SPAN:016x}", "a span of the list"
     assert "15.0 ms" in page.text("one-span") and "covers" not in page.text("one-span"), "its figures"
@@ -290,11 +294,52 @@ def test_every_span_is_listed(start_server):
     body = message(1, 0, origin("busy"), [module(4096, 65536)], nodes([0] + [1] * (depth - 1), [4100 + 100 * i for i in range(depth)]), [profile(stacks)],
                    contexts=[context(0, SPAN + i, TRACE) for i in range(many)])
     assert server.push(body) == 200
+    spans = server.get("/api/spans", service="busy")[1]
+    assert (spans["count"], spans["chosen"], len(spans["spans"]), spans["operations"][0]["count"]) == (many, many, 500, many), "counted, and the longest of them"
     flat = server.get("/api/profile", service="busy", group="span_id", depth=1)[1]
     assert (len(flat["tree"]["children"]), flat["pruned"], flat["total"]) == (many, 0, many * 10_000_000)
     assert {child["value"] for child in flat["tree"]["children"]} == {10_000_000}
     whole = server.get("/api/profile", service="busy", group="span_id")[1]
     assert len(whole["tree"]["children"]) < many and whole["pruned"], "as before: the graph is pruned"
+
+
+def latencies_fill(server, service="checkout"):
+    """Of each operation spans of 10 ms, 20 ms ...: CPU time in one profile and a wait in the next. POST has 100, GET 10."""
+    for second, (endpoint, count) in enumerate((("POST /orders", 100), ("GET /orders", 10))):
+        contexts = [context(1, SPAN + 1000 * second + i, TRACE) for i in range(count)]
+        body = message(700 + second, 0, origin(service, [("version", "1")]), [module(4096, 4096, 0, b"", "/opt/app")], nodes([0, 0], [4100, 4200]),
+                       [profile([(1, 1 + i, 0, 4 * (1 + i)) for i in range(count)], quantum=1_000_000),
+                        profile([(2, 1 + i, 0, 6 * (1 + i)) for i in range(count)], kind=2, quantum=1_000_000, start=10 * SECOND)],
+                       unix_minus_uptime=(NOW - 600 + 60 * second) * SECOND, tag_sets=[tag_set(1, endpoint=endpoint)], contexts=contexts)
+        assert server.push(body) == 200, endpoint
+
+
+def test_operations_and_lengths(page_of, start_server):
+    """Percentiles are those of the lengths that were sent; a cell of the heat map leads to what its spans did."""
+    server = start_server()
+    latencies_fill(server)
+    answer = server.get("/api/spans", service="checkout", group="endpoint")[1]
+    assert [[row[key] for key in ("name", "count", "p50", "p95", "p99", "longest")] for row in answer["operations"]] == [
+        ["POST /orders", 100, *(ms * 10**7 for ms in (50, 95, 99, 100))], ["GET /orders", 10, *(ms * 10**7 for ms in (5, 10, 10, 10))]]
+    heat = answer["heat"]
+    assert sum(map(sum, heat["counts"])) == 110 and all(len(row) == heat["columns"] for row in heat["counts"])
+    assert heat["edges"][0] == 10**7 and heat["edges"][-1] == 2 * 10**9 and len(heat["edges"]) == len(heat["counts"]) + 1
+    assert [row["value"] for row in server.get("/api/spans", service="checkout", length="900000000-1000000000")[1]["spans"]] == [ms * 10**7 for ms in range(99, 89, -1)]
+    page = page_of(server)
+    page.open({"service": "checkout", "view": "span"})
+    assert page.rows("operation-table", 0) == ["POST /orders", "GET /orders"] and page.rows("operation-table", 3) == ["500 ms", "50.0 ms"]
+    page.js("document.getElementById('heat-map').focus()")
+    page.key("ArrowDown")
+    assert "500 ms to 1 s: 50 spans" in page.text("heat-map-detail"), "by keyboard"
+    page.after(lambda: page.key("Enter"))
+    assert page.rows("span-table", 0)[:2] == ["990 ms", "980 ms"] and len(page.rows("span-table", 0)) == 50
+    assert "50 chosen spans" in page.text("cell-about") and {"app+0x4", "app+0x68"} <= set(page.js("document.querySelector('#one-span .chart').graph.frames().map((f) => f.name)"))
+    assert "37.3 s" in page.text("one-span"), "CPU time and waits of these spans alone"
+    page.shot("spans-cell")
+    page.after(lambda: page.js("document.querySelector('#operation-table tbody tr:nth-child(2) button').click()"))
+    assert page.address("filter") == 'endpoint="GET /orders"' and page.rows("operation-table", 2) == ["10"] and page.address("cell") == ""
+    page.open({"service": "checkout", "view": "span", "group": "version\nendpoint"})
+    assert page.rows("operation-table", 0) == ["1, POST /orders", "1, GET /orders"], "an operation may be of several labels"
 
 
 def test_span_links(page):

@@ -8,7 +8,7 @@ import wire
 from harness import clean_environment
 
 
-def encode(types, stacks, period=None, start_ns=0, duration_ns=0, line=0):
+def encode(types, stacks, period=None, start_ns=0, duration_ns=0, line=0, file=""):
     """types and period: (name, unit); stacks: [(frames, root first, values, {label: value})]. A frame that is a tuple is
     one place with calls inlined into it, outermost first."""
     texts, functions, places = {"": 0}, {}, {}
@@ -31,7 +31,7 @@ def encode(types, stacks, period=None, start_ns=0, duration_ns=0, line=0):
         made.sample.add(location_id=[places[frame] for frame in reversed(frames)], value=values,
                         label=[wire.Label(key=text(key), str=text(value)) for key, value in labels.items()])
     for name, ident in functions.items():
-        made.function.add(id=ident, name=text(name), system_name=text(name))
+        made.function.add(id=ident, name=text(name), system_name=text(name), filename=text(file))
     made.string_table.extend(texts)
     return made.SerializeToString()
 

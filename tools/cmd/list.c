@@ -10,6 +10,7 @@
 #include "tools/lib/kinds.h"
 #include "tools/lib/pattern.h"
 #include "tools/lib/progress.h"
+#include "tools/lib/source_text.h"
 #include "tools/profile/callers.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ const struct et_help et_help_list = {
     .end = "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no profile matches, or no function",
 };
 
-enum { NEIGHBOURS = 5, AROUND = 5, SOURCE_LIMIT = 16 << 20, FUNCTIONS = 10 };
+enum { NEIGHBOURS = 5, AROUND = 5, FUNCTIONS = 10 };
 
 struct list_command {
     const struct et_options *options;
@@ -75,46 +76,17 @@ static void write_callers(struct list_command *c, const char *name)
 /* ---- source ---- */
 
 /* Reads the file, or the one with the longest common end below a folder of --source. */
-static bool read_source(const struct et_options *options, const char *file, struct et_buf *text)
+static bool read_source(const struct et_options *options, const char *file, struct et_source_text *out)
 {
-    bool found = file[0] == '/' && et_read_file(file, SOURCE_LIMIT, text) == 0;
-    for (size_t i = 0; i < options->sources.count && !found; i++) {
-        for (const char *end = file + (file[0] == '/'); end && *end && !found; end = strchr(end, '/')) {
-            struct et_buf path = {0};
-            end += *end == '/';
-            et_buf_printf(&path, "%s/%s", options->sources.items[i], end);
-            text->size = 0;
-            found = !strstr(end, "../") && et_read_file(path.data, SOURCE_LIMIT, text) == 0;
-            et_buf_free(&path);
-        }
-    }
-    return found;
+    return (file[0] == '/' && et_source_read(file, out)) || et_source_find(&options->sources, file, out);
 }
 
-/* Lines of a text, the first is number 1. */
-struct source {
-    const char **starts;
-    size_t count, capacity;
-    struct et_buf text;
-};
-
-static void split_source(struct source *source)
-{
-    const char *at = source->text.data, *end = at + source->text.size;
-    while (at && at < end) {
-        source->starts = (const char **)et_reserve((void *)source->starts, &source->capacity, source->count + 1,
-                                                   sizeof *source->starts);
-        source->starts[source->count++] = at;
-        at = memchr(at, '\n', (size_t)(end - at));
-        at = at ? at + 1 : NULL;
-    }
-}
-
-static void write_line(struct list_command *c, const struct source *source, uint32_t number,
+static void write_line(struct list_command *c, const struct et_source_text *source, uint32_t number,
                        const struct et_hot_line *hot)
 {
     char self[32] = ".", total[32] = ".";
-    const char *text = number && number <= source->count ? source->starts[number - 1] : "";
+    const char *text;
+    size_t size = et_source_line(source, number, &text);
     if (hot) {
         et_value_text(hot->self, unit_of(c), self);
         et_value_text(hot->total, unit_of(c), total);
@@ -122,7 +94,7 @@ static void write_line(struct list_command *c, const struct source *source, uint
     } else {
         et_buf_printf(&c->out, "%8s %10s %10s", ".", ".", ".");
     }
-    et_buf_printf(&c->out, " %6u  %.*s\n", number, (int)strcspn(text, "\r\n"), text);
+    et_buf_printf(&c->out, " %6u  %.*s\n", number, (int)size, text);
 }
 
 static int compare_lines(const void *left, const void *right)
@@ -135,10 +107,9 @@ static int compare_lines(const void *left, const void *right)
 static void write_file(struct list_command *c, const struct et_hot_line *lines, size_t count)
 {
     const char *file = et_text(&c->profile->strings, lines[0].file);
-    struct source source = {0};
+    struct et_source_text source = {0};
     uint32_t printed = 0;
-    bool found = read_source(c->options, file, &source.text);
-    split_source(&source);
+    bool found = read_source(c->options, file, &source);
     et_buf_printf(&c->out, "%s%s\n", *file ? file : "(no file is known)",
                   found || !*file ? "" : "  (no such file here; --source DIR says where it is)");
     et_buf_printf(&c->out, "%8s %10s %10s %6s\n", "cum%", "cum", "flat", "line");
@@ -157,8 +128,7 @@ static void write_file(struct list_command *c, const struct et_hot_line *lines, 
         }
         printed = found ? until : line;
     }
-    free((void *)source.starts);
-    et_buf_free(&source.text);
+    et_source_free(&source);
 }
 
 static void write_lines(struct list_command *c, const struct et_function *row)

@@ -352,7 +352,7 @@ const struct et_option et_option_table[] = {
          "Select only stacks with this label, or of processes with this tag. The option is repeatable; all must match. "
          "span_id=16 and trace_id=32 hexadecimal digits are labels, too."),
     CALL("group-by", "KEY", NULL, set_group, wanted, SELECT | BIT(cat),
-         "Group stacks below a frame for the value of the label."),
+         "Group stacks below a frame for the value of the label. The option is repeatable: each combination of values is a group."),
     CALL("last", "TIME", NULL, set_last, last_ns, SELECT | BIT(verdict), "Select only the last 90s, 10m, 1h30m, 7d ..."),
     CALL("last", "TIME", NULL, set_last, last_ns, BIT(incidents), "Select only what came in the last 90s, 10m, 2h, 7d ..."),
     CALL("last", "TIME", NULL, set_last, last_ns, BIT(crashes),
@@ -371,6 +371,8 @@ const struct et_option et_option_table[] = {
     CALL("to", "T", NULL, set_time, to_ns, SELECT | FOUND | FLEET, "End of the time range, in the same form."),
 
     HEADING("Where function names come from:"),
+    LIST("source", "DIR", "folder", sources, BIT(serve),
+         "Show the lines of a function from source files below DIR. The option is repeatable. Whoever may read the server may read these files."),
     LIST("symbols", "DIR", "folder", symbols, NAMES,
          "Search DIR and its subfolders for .dbg and ELF files by build id. The option is repeatable."),
     LIST("debuginfod", "URL", NULL, debuginfod, NAMES,

@@ -40,11 +40,13 @@ static int read_settings(struct et_options *options, struct et_serve_settings *s
         .tenant = options->tenant,
         .prefix = options->prefix,
         .symbols = options->symbols,
+        .sources = options->sources,
         .debuginfod = options->debuginfod,
     };
     int code = et_serve_settings_read(&given, settings);
     options->symbols_store = given.symbols_store;
     options->symbols = given.symbols;
+    options->sources = given.sources;
     options->debuginfod = given.debuginfod;
     return code;
 }
@@ -58,6 +60,7 @@ static void enter_sandbox(const struct et_options *options, const struct et_serv
     et_sandbox_enter(&(struct et_sandbox_config){.settings = settings,
                                                  .relay = relay,
                                                  .symbols = &options->symbols,
+                                                 .sources = &options->sources,
                                                  .symbols_store = options->symbols_store,
                                                  .debuginfod = asks ? urls.data : NULL,
                                                  .cache = cache.data},
@@ -84,6 +87,7 @@ static struct et_server *start_server(const struct et_options *options, struct e
             .listen = settings->listen,
             .db = settings->db,
             .symbols = et_options_symbols(options),
+            .sources = &options->sources,
             .limits = &settings->limits,
             .access = settings->access,
             .metric_labels = settings->metric_labels,

@@ -3,6 +3,7 @@
 #include "tools/lib/http_client.h"
 #include "tools/lib/gzip.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
 #include "tools/lib/progress.h"
 #include "tools/formats/pprof_read.h"
 
@@ -139,7 +140,11 @@ static void add_query_parameters(struct et_buf *url, const struct et_query *quer
 {
     add_selector_parameters(url, query);
     et_url_parameter(url, "kind", query->kind);
-    et_url_parameter(url, "group", query->group);
+    struct et_buf key = {0};
+    for (const char *rest = query->group; et_group_next(&rest, &key);) {
+        et_url_parameter(url, "group", key.data);
+    }
+    et_buf_free(&key);
     et_url_parameter(url, "value", query->measure == ET_MEASURE_COUNT ? "count" : "");
     et_url_parameter(url, "labels", query->keep_labels ? "" : "no");
     add_time_parameter(url, "from", query->from_ns);

@@ -34,6 +34,9 @@ static void put_call(struct et_buf *out, const struct et_profile *profile, const
     et_json_string(out, call->function ? et_text(&profile->strings, call->function) : "all");
     et_buf_printf(out, ",\"value\":%llu,\"self\":%llu", (unsigned long long)call->total,
                   (unsigned long long)call->self);
+    if (call->total_count && call->total_count != call->total) {
+        et_buf_printf(out, ",\"count\":%llu", (unsigned long long)call->total_count);
+    }
     et_json_place(out, profile, call->module, call->file, call->line);
 }
 

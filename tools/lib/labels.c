@@ -123,6 +123,29 @@ char *et_labels_join(struct et_labels *labels)
     return joined.data;
 }
 
+bool et_group_next(const char **rest, struct et_buf *key)
+{
+    if (!*rest || !**rest) {
+        return false;
+    }
+    size_t size = strcspn(*rest, "\n");
+    key->size = 0;
+    et_buf_add(key, *rest, size);
+    *rest += size + ((*rest)[size] == '\n');
+    return true;
+}
+
+bool et_group_has(const char *group, const char *key)
+{
+    struct et_buf own = {0};
+    bool found = false;
+    while (!found && et_group_next(&group, &own)) {
+        found = strcmp(own.data, key) == 0;
+    }
+    et_buf_free(&own);
+    return found;
+}
+
 const char *et_labels_value(const char *lines, const char *key, size_t *size)
 {
     size_t key_size = strlen(key);

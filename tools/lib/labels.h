@@ -38,6 +38,12 @@ bool et_label_same(const char *a, const char *b);
 #define ET_METRIC_LABEL 64
 bool et_metric_label(const char *tag, char label[ET_METRIC_LABEL]);
 
+/* The keys of a group are lines without a line break at the end: "version\ndevice". Copies the first key to *key, and
+ * moves *rest behind it. False: there is none. */
+bool et_group_next(const char **rest, struct et_buf *key);
+/* Whether the key is one of them. group: NULL for none. */
+bool et_group_has(const char *group, const char *key);
+
 /* The key's value, *size bytes long, not terminated. NULL: absent. */
 const char *et_labels_value(const char *lines, const char *key, size_t *size);
 

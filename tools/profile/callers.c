@@ -32,6 +32,7 @@ static void add_callees(const struct et_tree *all, uint32_t function, struct et_
         }
         if (below[i]) {
             out->callees.calls[below[i] - 1].self += call->self;
+            out->callees.calls[below[i] - 1].self_count += call->self_count;
         }
         out->self += call->function == function ? call->self : 0;
     }
@@ -53,6 +54,7 @@ static void add_callers(const struct et_tree *all, uint32_t function, struct et_
             et_tree_add_line(&lines, at, &all->calls[up], call->total);
         }
         out->callers.calls[at].self += call->total;
+        out->callers.calls[at].self_count += call->total_count;
     }
     et_tree_sum(&out->callers, &children, &lines);
 }

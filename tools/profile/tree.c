@@ -47,8 +47,10 @@ static void sum_totals(struct et_tree *tree)
     for (size_t i = tree->count; i-- > 0;) {
         struct et_call *call = &tree->calls[i];
         call->total += call->self;
+        call->total_count += call->self_count;
         if (i) {
             tree->calls[call->parent].total += call->total;
+            tree->calls[call->parent].total_count += call->total_count;
         }
     }
 }
@@ -116,6 +118,9 @@ void et_tree_by_line(const struct et_profile *p, struct et_tree *tree)
         calls[i] = call;
         tree->calls[call].self += p->nodes[i].self;
     }
+    for (size_t i = 0; i < p->entry_count; i++) {
+        tree->calls[calls[p->entries[i].node]].self_count += p->entries[i].count;
+    }
     sum_totals(tree);
     et_map_free(&children);
     free(calls);
@@ -138,6 +143,7 @@ static void make_whole_tree(const struct et_profile *profile, struct et_tree *tr
             et_tree_add_line(&lines, calls[i], from, from->total);
         }
         tree->calls[calls[i]].self += from->self;
+        tree->calls[calls[i]].self_count += from->self_count;
     }
     et_tree_sum(tree, &children, &lines);
     free(calls);

@@ -14,6 +14,7 @@ struct et_call {
     uint32_t module;                    /* index + 1 into the profile's modules */
     uint32_t file, line;                /* the call's hottest line: most time with callees */
     uint64_t self, total;
+    uint64_t self_count, total_count; /* of samples, objects, waits; 0: unknown */
 };
 
 struct et_tree {

@@ -267,6 +267,9 @@ static void allow_symbols(struct grants *grants, const struct et_sandbox_config 
     for (size_t i = 0; i < config->symbols->count; i++) {
         allow_folder(grants, config->symbols->items[i]);
     }
+    for (size_t i = 0; i < config->sources->count; i++) {
+        allow_folder(grants, config->sources->items[i]);
+    }
     if (config->symbols_store) {
         mkdir(config->symbols_store, 0777); /* as the first upload would */
         allow_writing(grants, config->symbols_store);

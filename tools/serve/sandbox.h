@@ -14,8 +14,8 @@
 struct et_sandbox_config {
     const struct et_serve_settings *settings;
     const struct et_relay_config *relay;
-    const struct et_list *symbols; /* folders */
-    const char *symbols_store;     /* NULL: none */
+    const struct et_list *symbols, *sources; /* folders */
+    const char *symbols_store;               /* NULL: none */
     const char *debuginfod; /* servers, blanks between; NULL: none are asked. Their client is a program of its own. */
     const char *cache;      /* of debuginfod */
 };

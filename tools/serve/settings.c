@@ -35,7 +35,7 @@ static const char *choose_value(const char *option, const struct et_section *sec
     return option ? option : set ? set : usual;
 }
 
-static bool read_symbols(const struct et_config *config, const struct et_section *section,
+static bool read_folders(const struct et_config *config, const struct et_section *section,
                          struct et_serve_options *options)
 {
     bool ok = true;
@@ -43,10 +43,10 @@ static bool read_symbols(const struct et_config *config, const struct et_section
         const struct et_setting *setting = &section->settings[i];
         if (strcmp(setting->key, "debuginfod") == 0) {
             et_list_add(&options->debuginfod, setting->value);
-        } else if (strcmp(setting->key, "symbols") == 0) {
-            et_list_add(&options->symbols, setting->value);
+        } else if (strcmp(setting->key, "symbols") == 0 || strcmp(setting->key, "source") == 0) {
+            et_list_add(setting->key[1] == 'y' ? &options->symbols : &options->sources, setting->value);
             if (access(setting->value, R_OK) != 0) {
-                et_config_error(config, setting->line, "symbols %s: %s", setting->value, strerror(errno));
+                et_config_error(config, setting->line, "%s %s: %s", setting->key, setting->value, strerror(errno));
                 ok = false;
             }
         }
@@ -122,10 +122,25 @@ static bool read_prefix(const char *text, struct et_serve_settings *out)
 
 static bool read_sections(struct et_serve_options *options, struct et_serve_settings *out)
 {
-    static const char *const keys[] = {
-        "listen",        "db",         "symbols*",      "symbols-store", "debuginfod*", "token-file",
-        "tls-cert",      "tls-key",    "tls-client-ca", "hosts",         "tenant",      "insecure",
-        "metric-labels", "client-crl", "verdict-every", "sandbox",       "prefix",      NULL};
+    static const char *const keys[] = {"listen",
+                                       "db",
+                                       "symbols*",
+                                       "symbols-store",
+                                       "debuginfod*",
+                                       "token-file",
+                                       "tls-cert",
+                                       "tls-key",
+                                       "tls-client-ca",
+                                       "hosts",
+                                       "tenant",
+                                       "insecure",
+                                       "metric-labels",
+                                       "client-crl",
+                                       "verdict-every",
+                                       "sandbox",
+                                       "prefix",
+                                       "source*",
+                                       NULL};
     const struct et_section *serve, *limits, *keep, *webhook;
     const struct et_config *config = &out->config;
     bool ok = et_config_kinds(config, section_kinds);
@@ -155,7 +170,7 @@ static bool read_sections(struct et_serve_options *options, struct et_serve_sett
     ok = ok && (!serve || et_config_flag(config, serve, "sandbox", &out->sandbox));
     out->sandbox &= !options->no_sandbox;
     ok &= et_scrape_config_read(config, &out->scrape);
-    return ok && read_symbols(config, serve, options);
+    return ok && read_folders(config, serve, options);
 }
 
 int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out)

@@ -17,7 +17,7 @@ struct et_serve_options {
     const char *config, *listen, *db, *symbols_store, *token_file, *tls_cert, *tls_key, *tls_client_ca, *keep,
         *max_size, *hosts, *tenant, *prefix;
     bool insecure, no_sandbox;
-    struct et_list symbols, debuginfod; /* the config file's are added */
+    struct et_list symbols, sources, debuginfod; /* the config file's are added */
 };
 
 /* Strings belong to the options or the config. */
@@ -35,7 +35,7 @@ struct et_serve_settings {
     struct et_scrape_config scrape; /* until the server takes ownership */
 };
 
-/* Returns ET_OK, or an exit code with every error reported and nothing to free. Adds the config's symbol folders to the
+/* Returns ET_OK, or an exit code with every error reported and nothing to free. Adds the config's folders to the
  * options; the settings own them. */
 int et_serve_settings_read(struct et_serve_options *options, struct et_serve_settings *out);
 void et_serve_settings_free(struct et_serve_settings *settings);

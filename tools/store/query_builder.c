@@ -45,9 +45,15 @@ bool et_query_builder_name(struct et_query_builder *wanted, const char *name)
 
 void et_query_builder_group(struct et_query_builder *wanted, const char *key)
 {
-    free(wanted->group);
-    wanted->group = *key ? et_clean(key, strlen(key)) : NULL;
+    struct et_buf keys = {0};
+    char *own = et_clean(key, strlen(key));
+    if (*own && !et_group_has(wanted->group, own)) {
+        et_buf_printf(&keys, "%s%s%s", wanted->group ? wanted->group : "", wanted->group ? "\n" : "", own);
+        free(wanted->group);
+        wanted->group = keys.data;
+    }
     wanted->query.group = wanted->group;
+    free(own);
 }
 
 bool et_query_builder_measure(struct et_query_builder *wanted, const char *word)

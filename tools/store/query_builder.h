@@ -20,6 +20,7 @@ bool et_query_builder_name(struct et_query_builder *wanted, const char *name);
 bool et_query_builder_tag(struct et_query_builder *wanted, const char *tag);
 /* "key=value" of stacks, else of their process. */
 bool et_query_builder_label(struct et_query_builder *wanted, const char *label);
+/* Groups by one more label; "": by no other. */
 void et_query_builder_group(struct et_query_builder *wanted, const char *key);
 /* "value", "bytes", "time" or "count", "objects" and the like; "": the default. */
 bool et_query_builder_measure(struct et_query_builder *wanted, const char *word);

@@ -189,9 +189,11 @@ struct et_query {
     /* All must match a stack's label, or else its process's tag, service or host. */
     const struct et_matcher *matchers;
     size_t matcher_count;
-    const char *group; /* a label: each value becomes a frame above its stacks; NULL: none */
-    bool groups_only;  /* et_api_profile(): no frames below those of the group */
-    int64_t lead_ns;   /* et_store_series(): the first step also has profiles up to this long before from_ns */
+    /* Labels (et_group_next()): each value, or each combination of values, becomes a frame above its stacks; NULL:
+     * none. */
+    const char *group;
+    bool groups_only; /* et_api_profile(): no frames below those of the group */
+    int64_t lead_ns;  /* et_store_series(): the first step also has profiles up to this long before from_ns */
     enum et_measure measure;
     bool keep_labels;   /* entries have their labels; else entries with different labels are merged */
     const int64_t *ids; /* et_store_load(): only received profiles with these ids, as long as they are not merged */
@@ -261,6 +263,16 @@ struct et_origin_row {
 int et_store_origins(struct et_store *store, const struct et_query *query,
                      void (*row)(void *context, const struct et_origin_row *row), void *context);
 
+/* Calls change() where the CPU samples of a process became clearly more or fewer: by another level. The time is that of
+ * the first profile; in long ranges of five minutes or an hour with it. Returns 0 or an error. */
+struct et_rate_change {
+    const char *tags, *host;
+    int64_t at_ns;
+    uint64_t before, after; /* ns of CPU time from sample to sample */
+};
+int et_store_rate_changes(struct et_store *store, const struct et_query *query,
+                          void (*change)(void *context, const struct et_rate_change *change), void *context);
+
 /* Sets the profile's ran_ns: how long the matching processes ran in the range, added. */
 int et_store_ran(struct et_store *store, const struct et_query *query, struct et_profile *profile);
 
@@ -286,9 +298,9 @@ int et_store_label_values(struct et_store *store, const struct et_query *query, 
 
 /* ---- over time ---- */
 
-/* Sums per step. Line i is for the value names[i] of the label query->group; "" for stacks without it, and for all
- * stacks without a group. At most ET_TIMELINE_LINES lines, largest first; if there are more, the last one, "[others]",
- * sums the rest. */
+/* Sums per step. A line is for a value of the label query->group, of several labels for their values with line breaks
+ * between them; "" for stacks without it, and for all stacks without a group. At most ET_TIMELINE_LINES lines, largest
+ * first; if there are more, the last one, "[others]", sums the rest. */
 enum { ET_TIMELINE_STEPS = 11000, ET_TIMELINE_LINES = 100 };
 struct et_timeline {
     int64_t from_ns, step_ns; /* step i is [from + i * step, from + (i + 1) * step) */

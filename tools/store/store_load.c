@@ -6,6 +6,7 @@
  *                                -> et_sums_add
  *                   et_dictionary_load
  */
+#include "tools/lib/labels.h"
 #include "tools/store/store_damage.h"
 #include "tools/store/store_dictionary.h"
 #include "tools/store/store_rollup.h"
@@ -51,8 +52,8 @@ static uint32_t label_text(struct profile_loader *s, int64_t labels)
 
 static uint32_t find_group(struct profile_loader *s, const char *labels)
 {
-    struct et_buf name = {0};
-    size_t size = 0;
+    struct et_buf key = {0}, name = {0};
+    const char *rest = s->query->group;
     if (s->query->process_count) {
         et_buf_printf(&name, "%lld", (long long)s->series->origin);
         uint32_t process = et_intern(&s->profile->strings, name.data);
@@ -62,15 +63,15 @@ static uint32_t find_group(struct profile_loader *s, const char *labels)
     if (!s->query->group) {
         return 0;
     }
-    const char *value = et_process_value(labels, &s->series->process, s->query->group, &size);
-    if (value) {
-        et_buf_printf(&name, "%s=", s->query->group);
-        et_buf_add(&name, value, size);
-    } else {
-        et_buf_printf(&name, "[no %s]", s->query->group);
+    while (et_group_next(&rest, &key)) {
+        size_t size = 0;
+        const char *value = et_process_value(labels, &s->series->process, key.data, &size);
+        et_buf_printf(&name, value ? "%s%s=" : "%s[no %s]", name.size ? ", " : "", key.data);
+        et_buf_add(&name, value ? value : "", size);
     }
     uint32_t number = et_intern(&s->profile->strings, name.data);
     et_buf_free(&name);
+    et_buf_free(&key);
     return number;
 }
 

@@ -28,7 +28,7 @@ bool et_rollup_next(const uint8_t **at, const uint8_t *end, int64_t *row, int64_
 
 static bool names_device(const struct et_query *query, const char *key)
 {
-    bool found = query->group && strcmp(query->group, key) == 0;
+    bool found = et_group_has(query->group, key);
     for (size_t i = 0; i < query->matcher_count && !found; i++) {
         found = strcmp(query->matchers[i].name, key) == 0;
     }

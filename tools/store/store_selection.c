@@ -55,8 +55,14 @@ static int series_wanted(struct et_store *store, const struct et_query *query, c
 int et_series_asks_stacks(struct et_store *store, const struct et_query *query, const struct et_series *series,
                           bool *asks)
 {
+    struct et_buf key = {0};
+    const char *rest = query->group;
+    int err = 0;
     *asks = false;
-    int err = query->group ? series_labelled(store, series->id, query->group, asks) : 0;
+    while (!err && !*asks && et_group_next(&rest, &key)) {
+        err = series_labelled(store, series->id, key.data, asks);
+    }
+    et_buf_free(&key);
     for (size_t i = 0; i < query->matcher_count && !*asks && !err; i++) {
         const struct et_matcher *matcher = &query->matchers[i];
         err = matcher->process ? 0 : series_labelled(store, series->id, matcher->name, asks);
@@ -82,7 +88,7 @@ bool et_query_selects_row(const struct et_query *query, sqlite3_stmt *row, int f
 
 static bool asks_for(const struct et_query *query, const char *key)
 {
-    bool found = query->group && strcmp(query->group, key) == 0;
+    bool found = et_group_has(query->group, key);
     for (size_t i = 0; i < query->matcher_count && !found; i++) {
         found = strcmp(query->matchers[i].name, key) == 0 && !query->matchers[i].process;
     }

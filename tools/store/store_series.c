@@ -53,12 +53,18 @@ static uint32_t find_line(struct timeline_builder *l, const char *name)
 
 static uint32_t group_line(struct timeline_builder *l, const struct et_series *series, const char *labels)
 {
-    size_t size = 0;
-    const char *value = l->query->group ? et_process_value(labels, &series->process, l->query->group, &size) : NULL;
-    struct et_buf name = {0};
-    et_buf_add(&name, value ? value : "", size);
+    struct et_buf key = {0}, name = {0};
+    const char *rest = l->query->group;
+    et_buf_text(&name, "");
+    for (bool first = true; et_group_next(&rest, &key); first = false) {
+        size_t size = 0;
+        const char *value = et_process_value(labels, &series->process, key.data, &size);
+        et_buf_text(&name, first ? "" : "\n");
+        et_buf_add(&name, value ? value : "", size);
+    }
     uint32_t number = find_line(l, name.data);
     et_buf_free(&name);
+    et_buf_free(&key);
     return number;
 }
 

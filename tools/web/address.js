@@ -6,13 +6,16 @@
 import { formatSelector } from './selector.js';
 
 const USUAL = {
-  view: 'flame', service: '', kind: '', value: '', filter: '', group: '', range: '', from: '', to: '',
+  view: 'flame', service: '', kind: '', value: '', filter: '',
+  group: '', // labels, a line each
+  range: '', from: '', to: '',
   at: '', // range selected on the timeline: "1700000000-1700000600"
   base: '', basefilter: '', // baseline: '' the previous range, 'same' the same range, or a range as in `at`
   fn: '', // function whose callers and callees are shown
   span_id: '', trace_id: '',
   crash: '', // fingerprint of the chosen group
   incident: '', // id of the chosen one
+  cell: '', // of the spans' heat map: "begin-end,length-length"
   search: '', regex: '', zoom: '', shape: '', order: '', colors: '', changes: '', sort: '', find: '', chart: '', live: '',
 };
 

@@ -154,7 +154,7 @@ const timeline = new Timeline(byId('timeline'), {
   onFit: (data) => fitToData(data),
   onGo: (patch) => change({ sort: '', find: '', ...patch }),
   onChart: (chart) => change({ chart }),
-  onFilter: (name, value) => change({ filter: toggled(state.filter, name, value) }),
+  onFilter: (values) => change({ filter: state.group.split('\n').reduce((filter, name, i) => toggled(filter, name, values[i]), state.filter) }),
 });
 
 // The steps with data. Where all have some, or none: all that is stored of the service.

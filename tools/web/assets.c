@@ -36,6 +36,7 @@ INCLUDE(flame_tree, "flame_tree.js");
 INCLUDE(format, "format.js");
 INCLUDE(frames, "frames.js");
 INCLUDE(functions, "functions.js");
+INCLUDE(heat, "heat.js");
 INCLUDE(incidents, "incidents.js");
 INCLUDE(keyboard, "keyboard.js");
 INCLUDE(labels, "labels.js");
@@ -95,6 +96,7 @@ static const struct et_asset assets[] = {
     ASSET("/format.js", SCRIPT, format),
     ASSET("/frames.js", SCRIPT, frames),
     ASSET("/functions.js", SCRIPT, functions),
+    ASSET("/heat.js", SCRIPT, heat),
     ASSET("/incidents.js", SCRIPT, incidents),
     ASSET("/keyboard.js", SCRIPT, keyboard),
     ASSET("/labels.js", SCRIPT, labels),

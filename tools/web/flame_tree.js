@@ -1,19 +1,19 @@
 // Other trees made of a profile's tree: without a function, inverted, or callers and callees of one function. All are made
 // in the same way: each stack becomes another stack, and the new tree is their sum.
 //
-// A tree: {name, value (with callees), self, module, file, line, children}. The server leaves out the smallest calls; their
-// values stay in their callers' values only.
+// A tree: {name, value (with callees), self, count (of samples), module, file, line, children}. The server leaves out the smallest calls; their
+// values stay in their callers' values only. So how many samples a part of a caller's value has may be unknown: NaN.
 
 const LEFT_OUT = { name: '[too small to draw]' };
 
 function newTree() {
-  return { name: 'all', value: 0, self: 0, children: [], byName: new Map() };
+  return { name: 'all', value: 0, self: 0, count: 0, children: [], byName: new Map() };
 }
 
 function childOf(parent, frame) {
   let child = parent.byName.get(frame.name);
   if (!child) {
-    child = { ...frame, value: 0, self: 0, children: [], byName: new Map() };
+    child = { ...frame, value: 0, self: 0, count: 0, children: [], byName: new Map() };
     parent.byName.set(frame.name, child);
     parent.children.push(child);
   }
@@ -21,17 +21,19 @@ function childOf(parent, frame) {
 }
 
 // Adds a stack, outermost frame first. self: whether the value is the innermost function's own.
-function addStack(tree, stack, value, self) {
+function addStack(tree, stack, value, self, count) {
   let at = tree;
   at.value += value;
+  at.count += count;
   for (const frame of stack) {
     at = childOf(at, frame);
     at.value += value;
+    at.count += count;
   }
   at.self += self ? value : 0;
 }
 
-// Calls visit(stack, value, self) for each stack with a value of its own. Without recursion: stacks may be deep.
+// Calls visit(stack, value, self, count) for each stack with a value of its own. Without recursion: stacks may be deep.
 function eachStack(tree, visit) {
   const stack = [];
   const open = [{ node: tree, depth: 0 }];
@@ -44,11 +46,13 @@ function eachStack(tree, visit) {
     const children = node.children ?? [];
     const below = children.reduce((sum, child) => sum + child.value, 0);
     const self = Math.min(node.self ?? node.value - below, node.value);
+    const rest = node.value - below - self;
+    const count = self > 0 && rest > 0 ? NaN : children.reduce((left, child) => left - child.count, node.count);
     if (self > 0) {
-      visit(stack, self, true);
+      visit(stack, self, true, count);
     }
-    if (node.value - below - self > 0) {
-      visit(stack, node.value - below - self, false);
+    if (rest > 0) {
+      visit(stack, rest, false, count);
     }
     for (let i = children.length - 1; i >= 0; i--) {
       open.push({ node: children[i], depth: depth + 1 });
@@ -59,10 +63,10 @@ function eachStack(tree, visit) {
 // change(stack) -> another stack, or null to leave it out
 function rebuild(tree, change) {
   const made = newTree();
-  eachStack(tree, (stack, value, self) => {
+  eachStack(tree, (stack, value, self, count) => {
     const changed = change(stack, self);
     if (changed) {
-      addStack(made, changed, value, self);
+      addStack(made, changed, value, self, count);
     }
   });
   return made;

@@ -1,4 +1,4 @@
-// What happened to a service while a timeline ran: new versions on devices, restarts, crashes, incidents. As marks above the
+// What happened to a service while a timeline ran: new versions on devices, other levels, restarts, crashes, incidents. As marks above the
 // timeline, and as a list below it, which is for the keyboard, too.
 import { get } from './api.js';
 import { element, svg } from './dom.js';
@@ -9,6 +9,7 @@ const KINDS = {
   version: { one: 'new version', many: 'new versions', shape: 'M-5 9L0 1L5 9Z' },
   crash: { one: 'crash', many: 'crashes', shape: 'M-4 1L4 9M4 1L-4 9' },
   incident: { one: 'incident', many: 'incidents', shape: 'M0 0L5 5L0 10L-5 5Z' },
+  level: { one: 'other level', many: 'other levels', shape: 'M-5 8H0V2H5' },
   restart: { one: 'restart', many: 'restarts', shape: 'M0 1V9' },
 };
 export const MARKS_HEIGHT = 12;
@@ -33,12 +34,24 @@ function startsOf(processes) {
   return marks;
 }
 
+const LEVELS = { 19: 'low', 97: 'medium', 251: 'high' };
+
+// How often a process is sampled, in words: the level's name where the rate is a level's.
+function rateText(period) {
+  const rate = Math.round(1e9 / period);
+  return `${rate.toLocaleString('en')}${LEVELS[rate] ? ` (${LEVELS[rate]})` : ''}`;
+}
+
+function levelsOf(changes) {
+  return changes.map((one) => ({ what: 'level', time: one.time, device: deviceOf(one), text: `${rateText(one.before)} → ${rateText(one.after)} samples per second of CPU time` }));
+}
+
 // All marks of the timeline that the state selects, in their order.
 export async function loadMarks(state) {
   const query = queryOf({ ...state, kind: '', value: '' }, windowOf(state));
-  const [{ processes }, { groups }, { incidents }] = await Promise.all(['stats', 'crashes', 'incidents'].map((what) => get(`api/${what}?${query}`)));
+  const [{ processes }, { groups }, { incidents }, { changes }] = await Promise.all(['stats', 'crashes', 'incidents', 'rates'].map((what) => get(`api/${what}?${query}`)));
   return [
-    ...startsOf(processes ?? []),
+    ...startsOf(processes ?? []), ...levelsOf(changes),
     ...groups.flatMap((group) => group.crashes.map((crash) => ({ what: 'crash', time: crash.time, device: deviceOf(crash), text: group.reason, go: { view: 'crashes', crash: group.fingerprint } }))),
     ...incidents.map((one) => ({ what: 'incident', time: one.time, device: deviceOf(one), text: [one.cause, one.name].filter(Boolean).join(' '), go: { view: 'incidents', incident: one.id } })),
   ].filter((mark) => mark.time).sort((a, b) => a.time - b.time);

@@ -24,6 +24,7 @@ export class ProfileView {
     }
     this.viewer = new Viewer(place, {
       load: (name) => get(`api/callers?${this.address(this.state)}&function=${encodeURIComponent(name)}`),
+      source: (name) => get(`api/source?${this.address(this.state)}&function=${encodeURIComponent(name)}`),
       files: (name) => [
         ['pprof', 'pprof: go tool pprof, Grafana', 'pb.gz'], ['speedscope', 'speedscope', 'speedscope.json'], ['html', 'HTML: one file, needs no server', 'html'],
       ].map(([format, text, ending]) => ({ text, href: `api/export?${this.address(this.state)}&format=${format}`, file: `${name}.${ending}` })),

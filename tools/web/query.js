@@ -61,9 +61,20 @@ export function ofSpan(state) {
   return { ...state, service: '', filter: [formatSelector([service, ...ids]), state.filter].filter(Boolean).join(',') };
 }
 
-export function queryOf(state, time = timeOf(state), more = {}) {
+// Of several spans of the selected service.
+export function ofSpans(state, ids) {
+  return { ...state, group: '', filter: [state.filter, formatSelector([{ name: 'span_id', how: '=~', value: ids.join('|') }])].filter(Boolean).join(',') };
+}
+
+// What a span computed and waited for is in one kind, unless another one was chosen.
+export function kindFor(state) {
+  return state.kind || (state.view === 'span' ? 'wall' : '');
+}
+
+export function queryOf(state, time = timeOf(state), { group = '', ...more } = {}) {
   const parameters = new URLSearchParams({ service: withService(state.service, state.filter) });
-  return put(parameters, { kind: state.kind, value: state.value, ...time, ...more });
+  group.split('\n').filter(Boolean).forEach((key) => parameters.append('group', key));
+  return put(parameters, { kind: kindFor(state), value: state.value, ...time, ...more });
 }
 
 export function profileQuery(state) {

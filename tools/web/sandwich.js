@@ -3,7 +3,21 @@
 import { element } from './dom.js';
 import { FlameGraph } from './flame.js';
 import { formatShare, formatValue } from './format.js';
-import { Table, shareCell } from './table.js';
+import { Table, columnHeading, shareCell, tableOf } from './table.js';
+
+// The lines of a file with their values, and with their text where the server has it.
+function sourceOf({ file, found, lines }, { unit, all, folders }) {
+  const cells = ({ self, total }) => (total === undefined ? [element('td', { colspan: '3' })]
+    : [shareCell(total, all), element('td', {}, formatValue(total, unit)), element('td', {}, self ? formatValue(self, unit) : '–')]);
+  const rows = lines.flatMap((row, i) => [
+    ...(found && i && row.line > lines[i - 1].line + 1 ? [element('tr', { class: 'gap' }, element('td', { colspan: '5' }, '⋯'))] : []),
+    element('tr', {}, ...cells(row), element('td', { class: 'number' }, row.line ? String(row.line) : 'unknown'), element('td', { class: 'name' }, row.text === undefined ? null : element('code', {}, row.text)))]);
+  const headings = [['%', 'with what the line calls'], ['cum', 'with what the line calls'], ['flat', 'the line alone'], ['line', null]];
+  return element('div', {}, element('h3', {}, file || '(no file is known)'),
+    element('div', { class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': `Lines of ${file}` }, tableOf([
+      ...headings.map(([text, title]) => element('th', { scope: 'col', title }, text)), columnHeading('source', 'name')], rows)),
+    ...(found || !file ? [] : [element('p', { class: 'note' }, folders ? 'This file is not below the folders of `edgeprof serve --source DIR`.' : 'Its text is shown by `edgeprof serve --source DIR`.')]));
+}
 
 export class Sandwich {
   // open(name): goes on with another function; close(): back to the flame graph; tip(node, whole)
@@ -15,7 +29,8 @@ export class Sandwich {
     const up = element('div', {});
     const down = element('div', {});
     const tables = element('div', { class: 'columns' });
-    this.body = element('div', {}, this.figures, up, down, element('details', { id: 'fn-tables' }, element('summary', {}, 'As tables'), tables));
+    this.source = element('section', { id: 'fn-source', class: 'source', hidden: true });
+    this.body = element('div', {}, this.figures, up, down, this.source, element('details', { id: 'fn-tables' }, element('summary', {}, 'As tables'), tables));
     parent.append(element('div', { class: 'bar' }, this.title, element('button', { type: 'button', id: 'fn-close', onclick: close }, 'Back to the flame graph')), this.hint, this.body);
     const options = { plain: true, describe: (node) => this.describe(node), tip: (node) => tip(node, this.data.total), callers: open,
       actions: [{ text: 'Callers and callees', title: 'Go on with this function', act: open }] };
@@ -37,6 +52,13 @@ export class Sandwich {
           : element('td', { class: 'name' }, element('button', { type: 'button', onclick: () => this.open(row.name) }, row.name))) },
       ],
     });
+  }
+
+  // data: as api/source answers; null: not asked for
+  showSource(data) {
+    const files = (data?.files ?? []).filter((file) => file.file || file.lines.length > 1);
+    this.source.hidden = files.length === 0;
+    this.source.replaceChildren(...files.map((file) => sourceOf(file, data)));
   }
 
   describe({ data }) {

@@ -3,11 +3,13 @@
 import { OF_ALL, OF_DAYS } from './address.js';
 import { byId, element, fillSelect } from './dom.js';
 import { formatValue } from './format.js';
+import { kindFor } from './query.js';
 import { labelDetails } from './labels.js';
 import { parseSelector, selects, toggled } from './selector.js';
 
 const UNITS = { nanoseconds: 'time', bytes: 'bytes', count: '' };
 const CHIPS = 20; // values shown per label
+const MOST_GROUPS = 4; // labels
 
 // The choices of kinds for a service: "alloc" is a kind's value, "alloc:count" its count.
 function kindOptions(rows) {
@@ -25,7 +27,8 @@ function kindOptions(rows) {
 // The default kind.
 function kindOf(state, rows) {
   const kinds = rows.map((row) => row.kind).sort();
-  return kinds.includes(state.kind) ? state.kind : kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
+  const usual = kindFor(state);
+  return kinds.includes(usual) ? usual : kinds.includes('cpu') ? 'cpu' : kinds[0] ?? '';
 }
 
 // A datetime-local input uses local time.
@@ -52,10 +55,15 @@ function labelValues(rows, profile) {
   return [...values].sort((a, b) => (a[0] < b[0] ? -1 : 1));
 }
 
+function groupOf() {
+  return [...new Set([...byId('groups').children].map((select) => select.value).filter(Boolean))].join('\n');
+}
+
 export class Selection {
   constructor(onChange, onRefresh) {
     this.onChange = onChange;
-    for (const id of ['service', 'kind', 'group', 'range', 'from', 'to', 'live']) {
+    byId('group-label').addEventListener('change', () => onChange({ group: groupOf(), zoom: '', cell: '' }));
+    for (const id of ['service', 'kind', 'range', 'from', 'to', 'live']) {
       byId(id).addEventListener('change', () => this.changed(id));
     }
     byId('filter-text').addEventListener('change', () => this.onFilter());
@@ -70,9 +78,8 @@ export class Selection {
   changed(id) {
     const { value } = byId(id);
     const patches = {
-      service: () => ({ service: value, kind: '', value: '', filter: '', group: '', zoom: '', fn: '' }),
-      kind: () => ({ kind: value.split(':')[0], value: value.split(':')[1] ?? '', zoom: '' }),
-      group: () => ({ group: value, zoom: '' }),
+      service: () => ({ service: value, kind: '', value: '', filter: '', group: '', zoom: '', fn: '', cell: '' }),
+      kind: () => ({ kind: value.split(':')[0], value: value.split(':')[1] ?? '', zoom: '', cell: '' }),
       range: () => (value === 'custom' ? this.customRange() : { range: value, from: '', to: '', at: '', base: '' }),
       from: () => ({ range: 'custom', from: secondsOf(value), at: '' }),
       to: () => ({ range: 'custom', to: secondsOf(value), at: '' }),
@@ -149,9 +156,24 @@ export class Selection {
     byId('labels').hidden = chips.length === 0 || OF_ALL.includes(this.state.view);
     byId('labels').firstElementChild.textContent = `Labels: ${values.map(([key]) => key).join(', ')}`;
     byId('chips').replaceChildren(...chips);
-    const keys = ['', ...new Set([...values.map(([key]) => key), ...(this.state.group ? [this.state.group] : [])])].sort();
-    fillSelect(byId('group'), keys, this.state.group, (key) => key || 'nothing');
-    byId('group-label').hidden = keys.length < 2;
+    this.showGroups(values.map(([key]) => key));
+  }
+
+  // A choice for each label, and one for another label.
+  showGroups(known) {
+    const chosen = this.state.group ? this.state.group.split('\n') : [];
+    const keys = [...new Set([...known, ...chosen])].sort();
+    const focused = document.activeElement?.id;
+    const more = chosen.length && chosen.length < Math.min(MOST_GROUPS, keys.length) ? [...chosen, ''] : chosen.length ? chosen : [''];
+    byId('groups').replaceChildren(...more.map((key, i) => {
+      const select = element('select', { id: i ? `group-${i + 1}` : 'group', 'aria-label': i ? `Split by, label ${i + 1}` : null });
+      fillSelect(select, ['', ...keys.filter((one) => one === key || !chosen.includes(one))], key, (one) => one || (i ? 'and …' : 'nothing'));
+      return select;
+    }));
+    byId('group-label').hidden = keys.length === 0;
+    if (focused?.startsWith('group')) {
+      byId(focused)?.focus();
+    }
   }
 
   chip(key, value, sum, unit) {

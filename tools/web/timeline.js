@@ -13,7 +13,7 @@ const WHEEL_PAUSE_MS = 250;
 const SHORTEST = 60; // seconds, by the wheel
 
 export class Timeline {
-  // options: onSelect('at' | 'base', span | null), onZoom(span), onOut(), onFit(), onChart('' | 'lines'), onFilter(value),
+  // options: onSelect('at' | 'base', span | null), onZoom(span), onOut(), onFit(), onChart('' | 'lines'), onFilter(values),
   // onGo(patch): a mark was clicked
   constructor(parent, options) {
     this.options = options;
@@ -240,8 +240,8 @@ export class Timeline {
     const { data } = this;
     this.legend.hidden = !data.split;
     this.legend.replaceChildren(...data.series.map((one, number) => element('button', {
-      type: 'button', class: 'chip', disabled: Boolean(one.rest), title: one.rest ? `${data.groups - data.series.length + 1} more values` : `Only ${data.split}=${one.name}`,
-      onclick: () => this.options.onFilter(data.split, one.name),
+      type: 'button', class: 'chip', disabled: Boolean(one.rest), title: one.rest ? `${data.groups - data.series.length + 1} more values` : `Only this ${data.split}`,
+      onclick: () => this.options.onFilter(one.values_of ?? [one.name]),
     }, element('span', { class: `swatch ${seriesClass(number, one.rest)}` }), `${one.rest ? 'others' : one.name || '(none)'} `,
     element('small', {}, formatValue(one.total, data.unit)))));
   }

@@ -17,10 +17,10 @@ function painted() {
 }
 
 export class Viewer {
-  // load(name): asks the server for callers and callees, optional. files(): [{text, href, file}], optional. link(): copies
+  // load(name), source(name): ask the server for callers and callees, and for the function's lines, optional. files(): [{text, href, file}], optional. link(): copies
   // a link, optional. onChange as in FlameGraph and Table, and {fn}
-  constructor(parent, { load, files = () => [], link, onChange = () => {} } = {}) {
-    Object.assign(this, { load, files, onChange });
+  constructor(parent, { load, source, files = () => [], link, onChange = () => {} } = {}) {
+    Object.assign(this, { load, source, files, onChange });
     const graph = element('section', { class: 'card graph' });
     const functions = element('section', { class: 'card side' });
     this.whole = element('div', {});
@@ -62,8 +62,14 @@ export class Viewer {
     const { fn, profile } = this;
     if (fn) {
       const data = this.load ? await this.load(fn) : { ...callersOf(profile.tree, fn), unit: profile.unit };
+      if (fn !== this.fn || profile !== this.profile) {
+        return;
+      }
+      this.sandwich.show(data);
+      this.sandwich.showSource(null);
+      const lines = this.source && data.total ? await this.source(fn) : null;
       if (fn === this.fn && profile === this.profile) {
-        this.sandwich.show(data);
+        this.sandwich.showSource(lines);
       }
     }
   }
@@ -97,6 +103,12 @@ export class Viewer {
     ]);
   }
 
+  // A sample of CPU time may stand for several periods, and how many samples a stack had is then unknown.
+  countsOf() {
+    const { kind, counts, count, samples } = this.profile;
+    return kind === 'cpu' && samples !== count ? 'sampling periods' : counts || 'samples';
+  }
+
   describe(node) {
     const { data } = node;
     const { total, unit } = this.profile;
@@ -113,7 +125,7 @@ export class Viewer {
     return [
       row('with callees', data.value),
       ...(data.self === undefined ? [] : [row('itself', data.self)]),
-      ['samples', data.samples ? data.samples.toLocaleString('en') : ''],
+      [this.countsOf(), data.count ? data.count.toLocaleString('en') : ''],
       ['module', data.module],
       ['source', data.file ? `${data.file}:${data.line}` : ''],
     ];

@@ -22,6 +22,7 @@ struct et_server {
     unsigned reading;
     struct et_residents *residents; /* of the readers */
     struct et_symbols *symbols;
+    struct et_list sources; /* owns its strings */
     struct et_relay *relay;
     pthread_mutex_t write_lock, read_lock;
     struct et_waiter *newest, *oldest; /* requests that wait for a reader */

@@ -114,6 +114,10 @@ enum et_outcome et_server_write(struct et_server *server, et_write *call, void *
 
 struct et_symbols *et_server_symbols(struct et_server *server);
 
+/* Folders with source files. */
+struct et_list;
+const struct et_list *et_server_sources(const struct et_server *server);
+
 struct et_limits;
 const struct et_limits *et_server_limits(const struct et_server *server);
 

@@ -45,6 +45,11 @@ struct et_symbols *et_server_symbols(struct et_server *server)
     return server->symbols;
 }
 
+const struct et_list *et_server_sources(const struct et_server *server)
+{
+    return &server->sources;
+}
+
 const struct et_limits *et_server_limits(const struct et_server *server)
 {
     return &server->limits;
@@ -384,6 +389,9 @@ struct et_server *et_server_open(const struct et_server_config *config)
 {
     struct et_server *server = et_alloc(1, sizeof *server);
     server->symbols = config->symbols;
+    for (size_t i = 0; config->sources && i < config->sources->count; i++) {
+        et_list_add(&server->sources, et_strdup(config->sources->items[i]));
+    }
     server->db = et_strdup(config->db);
     server->limits = config->limits ? *config->limits : et_limits_default();
     if (server->symbols) {
@@ -445,6 +453,10 @@ void et_server_close(struct et_server *server)
     et_server_quiet(server);
     et_server_close_database(server);
     et_symbols_free(server->symbols);
+    for (size_t i = 0; i < server->sources.count; i++) {
+        free((void *)server->sources.items[i]);
+    }
+    free((void *)server->sources.items);
     et_bounds_free(server->bounds);
     et_access_close(server->access);
     et_evictor_free(server->evictor);

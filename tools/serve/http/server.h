@@ -8,12 +8,14 @@
 #include "tools/serve/http/access.h"
 #include "tools/serve/http/http.h"
 #include "tools/serve/http/limits.h"
+#include "tools/lib/list.h"
 
 /* Strings are copied. */
 struct et_server_config {
     const char *listen;             /* "host:port"; port 0: any free one */
     const char *db;                 /* created if missing */
     struct et_symbols *symbols;     /* owned by the server from then on */
+    const struct et_list *sources;  /* folders; NULL: none */
     const struct et_limits *limits; /* NULL: the defaults */
     const char *metric_labels;      /* tags that become labels in /metrics, "env, region"; NULL: none */
     const char *prefix;             /* "/edgeprof": removed from paths that begin with it; NULL: none */

@@ -218,6 +218,38 @@ unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const 
     return err < 0 ? et_api_failed(store, out) : 200;
 }
 
+/* ---- levels ---- */
+
+static void write_change(void *context, const struct et_rate_change *change)
+{
+    struct service_list *list = context;
+    struct et_buf *out = list->out;
+    size_t before = out->size;
+    et_buf_printf(out, "%s\n{\"time\":", list->comma);
+    et_json_seconds(out, change->at_ns);
+    et_buf_text(out, ",\"host\":");
+    et_json_string(out, change->host);
+    et_buf_text(out, ",\"tags\":");
+    et_api_tags(out, change->tags);
+    et_buf_printf(out, ",\"before\":%llu,\"after\":%llu}", (unsigned long long)change->before,
+                  (unsigned long long)change->after);
+    list->comma = ",";
+    count_answer(list, before);
+}
+
+unsigned et_api_rates(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out)
+{
+    (void)symbols;
+    struct service_list list = {.store = store, .out = out, .comma = ""};
+    et_buf_text(out, "{\"changes\":[");
+    if (et_store_rate_changes(store, query, write_change, &list) < 0) {
+        return et_api_failed(store, out);
+    }
+    et_buf_text(out, "]}\n");
+    return 200;
+}
+
 /* ---- profile ---- */
 
 unsigned et_api_service(struct et_store *store, const struct et_query *query, struct et_buf *service,

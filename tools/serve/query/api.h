@@ -6,6 +6,7 @@
 #define ET_API_H
 
 #include "tools/formats/output.h"
+#include "tools/lib/list.h"
 #include "tools/store/store.h"
 #include "tools/symbols/symbols.h"
 
@@ -13,6 +14,9 @@
  */
 unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *out);
 unsigned et_api_stats(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                      struct et_buf *out);
+/* When processes were sampled more or less often than before. */
+unsigned et_api_rates(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                       struct et_buf *out);
 unsigned et_api_profile(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         struct et_buf *out);
@@ -30,6 +34,13 @@ unsigned et_api_timeline(struct et_store *store, const struct et_query *query, c
 /* Callers and callees of one function. */
 unsigned et_api_callers(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                         const char *function, struct et_buf *out);
+/* The lines of one function with their values; their text is read below the folders. */
+struct et_source_request {
+    const char *function;
+    const struct et_list *folders;
+};
+unsigned et_api_source(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
+                       const struct et_source_request *wanted, struct et_buf *out);
 /* Differences from the baseline. */
 unsigned et_api_diff(struct et_store *store, struct et_symbols *symbols, const struct et_query *baseline,
                      const struct et_query *query, struct et_buf *out);
@@ -57,7 +68,21 @@ struct et_incident_request {
 unsigned et_api_incident(struct et_store *store, struct et_symbols *symbols, const struct et_query *query,
                          const struct et_incident_request *request, struct et_buf *out);
 
+/* Spans of the range, by operation, the value of the labels query->group: how long they were, and how many of which
+ * length in each step of time. A span is as long as its stacks say: what it computed and waited for, without a kind in
+ * the query. Spans between two samples have none, so they are not there. `spans` of the answer are those that begin and
+ * last as asked for, longest first. */
+struct et_spans_request {
+    int64_t begin_ns[2]; /* [from, to), Unix time */
+    uint64_t length[2];  /* [from, to), in the kind's unit */
+};
+unsigned et_api_spans(struct et_store *store, const struct et_query *query, const struct et_spans_request *wanted,
+                      struct et_buf *out);
+
 /* ---- common parts ---- */
+
+/* The smallest round step in ns that divides the length into at most `buckets` steps. */
+int64_t et_api_step(int64_t length_ns, size_t buckets);
 
 /* Appends the selected service's name. Returns 200, or an error status with the error in *out. */
 unsigned et_api_service(struct et_store *store, const struct et_query *query, struct et_buf *service,

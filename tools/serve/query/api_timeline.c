@@ -2,17 +2,18 @@
 #include "tools/serve/query/api.h"
 #include "tools/lib/json_write.h"
 #include "tools/lib/kinds.h"
+#include "tools/lib/labels.h"
 #include "tools/lib/time_text.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_BUCKETS = 2000 };
 
 #define SECOND INT64_C(1000000000)
 
-/* The smallest round step that divides the range into at most `buckets` steps. */
-static int64_t step_for(int64_t length_ns, size_t buckets)
+int64_t et_api_step(int64_t length_ns, size_t buckets)
 {
     static const int steps[] = {10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
     const size_t count = sizeof steps / sizeof *steps;
@@ -55,6 +56,40 @@ static int set_missing_times(struct et_store *store, struct et_query *query)
     return err;
 }
 
+/* Of several labels: their values, with commas between them, and the list of them. */
+static void write_names(struct et_buf *out, const char *lines)
+{
+    struct et_buf text = {0}, values = {0};
+    char *copy = et_strdup(lines), *rest = copy, *line;
+    bool several = strchr(lines, '\n') != NULL;
+    et_buf_text(&text, "");
+    et_buf_text(&values, "");
+    while ((line = strsep(&rest, "\n"))) {
+        et_buf_printf(&text, "%s%s", line == copy ? "" : ", ", several && !*line ? "(none)" : line);
+        et_buf_text(&values, values.size ? "," : "");
+        et_json_string(&values, line);
+    }
+    et_json_string(out, text.data);
+    if (several) {
+        et_buf_printf(out, ",\"values_of\":[%s]", values.data);
+    }
+    et_buf_free(&text);
+    et_buf_free(&values);
+    free(copy);
+}
+
+static void write_split(struct et_buf *out, const char *group)
+{
+    struct et_buf key = {0}, text = {0};
+    et_buf_text(&text, "");
+    while (et_group_next(&group, &key)) {
+        et_buf_printf(&text, "%s%s", text.size ? ", " : "", key.data);
+    }
+    et_json_string(out, text.data);
+    et_buf_free(&text);
+    et_buf_free(&key);
+}
+
 static void write_line(struct et_buf *out, const struct et_timeline *timeline, size_t first, size_t count, bool rest)
 {
     unsigned long long total = 0;
@@ -62,7 +97,7 @@ static void write_line(struct et_buf *out, const struct et_timeline *timeline, s
         total += timeline->lines[first + k].total;
     }
     et_buf_text(out, first ? ",\n{\"name\":" : "\n{\"name\":");
-    et_json_string(out, rest ? "" : timeline->lines[first].name);
+    write_names(out, rest ? "" : timeline->lines[first].name);
     et_buf_printf(out, ",\"rest\":%s,\"total\":%llu,\"values\":[", rest ? "true" : "false", total);
     for (size_t i = 0; i < timeline->steps; i++) {
         unsigned long long sum = 0;
@@ -83,7 +118,7 @@ static void write_timeline(struct et_buf *out, const struct et_query *query, con
     et_buf_text(out, ",\"unit\":");
     et_json_string(out, timeline->unit);
     et_buf_printf(out, ",\"level\":%s,\"split\":", kind && kind->level ? "true" : "false");
-    et_json_string(out, query->group ? query->group : "");
+    write_split(out, query->group);
     et_buf_text(out, ",\"asked_from\":");
     et_json_seconds(out, query->from_ns);
     et_buf_text(out, ",\"asked_to\":");
@@ -118,7 +153,7 @@ unsigned et_api_timeline(struct et_store *store, const struct et_query *query, c
     if (set_missing_times(store, &own) < 0) {
         status = et_api_failed(store, out);
     } else {
-        int64_t step = step_for(own.to_ns - own.from_ns, buckets > MOST_BUCKETS ? MOST_BUCKETS : buckets);
+        int64_t step = et_api_step(own.to_ns - own.from_ns, buckets > MOST_BUCKETS ? MOST_BUCKETS : buckets);
         struct et_query whole = own;
         whole.from_ns = own.from_ns / step * step;
         if (et_store_series(store, &whole, step, &timeline) < 0) {

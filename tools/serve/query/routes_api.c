@@ -5,6 +5,7 @@
 #include "tools/lib/time_text.h"
 #include "tools/store/query_builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,11 @@ static void answer_stats(struct et_server *server, const struct et_request *requ
     answer_query(server, request, et_api_stats, JSON, answer);
 }
 
+static void answer_rates(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    answer_query(server, request, et_api_rates, JSON, answer);
+}
+
 static void answer_profile(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     answer_query(server, request, et_api_profile, JSON, answer);
@@ -148,6 +154,32 @@ static void answer_timeline(struct et_server *server, const struct et_request *r
     et_query_builder_free(&arguments.wanted);
 }
 
+/* "a-b" -> [a, b), in units of `scale`. Not such a text: everything. */
+static void read_range(const struct et_request *request, const char *name, double scale, double range[2])
+{
+    double from, to;
+    char after;
+    bool ok = sscanf(et_argument(request, name), "%lf-%lf%c", &from, &to, &after) == 2 && from >= 0 && to > from;
+    range[0] = ok ? from * scale : 0;
+    range[1] = ok && to * scale < 9e18 ? to * scale : 9e18;
+}
+
+static void answer_spans(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct query_arguments arguments = EVERYTHING;
+    double begin[2], length[2];
+    read_range(request, "begin", 1e9, begin);
+    read_range(request, "length", 1, length);
+    const struct et_spans_request wanted = {.begin_ns = {(int64_t)begin[0], (int64_t)begin[1]},
+                                            .length = {(uint64_t)length[0], (uint64_t)length[1]}};
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server, request);
+        answer->status = et_api_spans(store, &arguments.wanted.query, &wanted, &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
 static void answer_callers(struct et_server *server, const struct et_request *request, struct et_answer *answer)
 {
     struct query_arguments arguments = EVERYTHING;
@@ -155,6 +187,20 @@ static void answer_callers(struct et_server *server, const struct et_request *re
         struct et_store *store = et_server_read(server, request);
         answer->status = et_api_callers(store, et_server_symbols(server), &arguments.wanted.query,
                                         et_argument(request, "function"), &answer->body);
+        et_server_read_done(server, store);
+    }
+    et_query_builder_free(&arguments.wanted);
+}
+
+static void answer_source(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct query_arguments arguments = EVERYTHING;
+    const struct et_source_request wanted = {.function = et_argument(request, "function"),
+                                             .folders = et_server_sources(server)};
+    if (read_arguments(request, "", &arguments, answer)) {
+        struct et_store *store = et_server_read(server, request);
+        answer->status =
+            et_api_source(store, et_server_symbols(server), &arguments.wanted.query, &wanted, &answer->body);
         et_server_read_done(server, store);
     }
     et_query_builder_free(&arguments.wanted);
@@ -251,11 +297,14 @@ static void answer_incident(struct et_server *server, const struct et_request *r
 const struct et_route et_routes_api[] = {
     {.method = "GET", .path = "/api/services", .handle = answer_services},
     {.method = "GET", .path = "/api/stats", .handle = answer_stats},
+    {.method = "GET", .path = "/api/rates", .handle = answer_rates},
     {.method = "GET", .path = "/api/profile", .handle = answer_profile},
     {.method = "GET", .path = "/api/pprof", .handle = answer_pprof},
     {.method = "GET", .path = "/api/export", .handle = answer_export},
     {.method = "GET", .path = "/api/timeline", .handle = answer_timeline},
+    {.method = "GET", .path = "/api/spans", .handle = answer_spans},
     {.method = "GET", .path = "/api/callers", .handle = answer_callers},
+    {.method = "GET", .path = "/api/source", .handle = answer_source},
     {.method = "GET", .path = "/api/diff", .handle = answer_diff},
     {.method = "GET", .path = "/api/verdict", .handle = answer_verdict},
     {.method = "GET", .path = "/api/leaks", .handle = answer_leaks},
