@@ -91,6 +91,9 @@ enum ep_flags {
     /* Lets dlclose() unload libraries that appear after ep_start(). Then their code is [unknown], and stacks are cut
      * there. Without this flag edgeprof keeps each library that it has seen (RTLD_NODELETE). */
     EP_NO_PIN = 64,
+    /* The memory is all zero: static memory at the first start, or a new mapping. ep_start() does not look at it first,
+     * which would map each of its pages. */
+    EP_ZERO_MEMORY = 128,
     /* Choose the clock of CPU samples; by default edgeprof chooses (docs/accuracy.md). A thread that cannot have the
      * wanted clock gets what edgeprof chooses, and ep_stats.clock_error has the reason. */
     EP_CLOCK_TIMERS = 256, /* each thread's CPU timer */

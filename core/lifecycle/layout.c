@@ -103,7 +103,8 @@ int ep_layout(const struct ep_config *config, struct ep **out)
         return -ENOMEM;
 
     uint8_t *at = (uint8_t *)start;
-    zero(at, fixed + ring);
+    if (!(config->flags & EP_ZERO_MEMORY))
+        zero(at, fixed + ring);
     struct ep *ep = (struct ep *)(void *)at;
     ep->threads = threads;
     ep->waiter = (struct ep_waiter *)(void *)(at + WAITERS_AT);

@@ -142,7 +142,7 @@ static int pprof_begin(struct ep_config *config)
 
 __attribute__((constructor)) static void preload_begin(void)
 {
-    struct ep_config config = {.memory = memory, .memory_size = MEMORY};
+    struct ep_config config = {.memory = memory, .memory_size = MEMORY, .flags = EP_ZERO_MEMORY};
     struct ep_spool_config spool = {.memory = spool_memory, .memory_size = sizeof spool_memory};
     const struct ep_own_text own_text = ep_preload_own_text();
 

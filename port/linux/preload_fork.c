@@ -134,7 +134,7 @@ void ep_preload_fork_follow(const struct ep_config *config)
     if ((wanted && strcmp(wanted, "0") == 0) || !config->endpoint || ep_preload_sanitized() || ep_preload_valgrind())
         return;
     kept = *config;
-    kept.flags = (config->flags & ~(uint32_t)EP_LAZY_THREADS) | EP_SINCE_FORK;
+    kept.flags = (config->flags & ~(uint32_t)(EP_LAZY_THREADS | EP_ZERO_MEMORY)) | EP_SINCE_FORK;
     if (!keep(&kept.service) || !keep(&kept.tags) || !keep(&kept.endpoint) || !keep(&kept.headers))
         return;
     atomic_store(&following, pthread_atfork(NULL, NULL, forked) == 0);

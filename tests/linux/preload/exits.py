@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""How long short processes wait at their end for a server that does not answer, and that a server may be slow when the user allows it.
+"""How long short processes wait at their end for a server that does not answer, that a server may be slow when the user allows it, and
+that a process that does nothing touches few pages.
 
 usage: exits.py LIBRARY"""
 import http.server
@@ -41,6 +42,12 @@ def run(port, **env):
     return time.monotonic() - began, done.stderr
 
 
+def faults(**env):
+    """Page faults of a process that does nothing."""
+    child = os.posix_spawn("/bin/true", ["true"], {**os.environ, **env})
+    return os.wait4(child, 0)[2].ru_minflt
+
+
 silent = socket.create_server(("127.0.0.1", 0), backlog=256)  # connections are made, nothing is read
 port = silent.getsockname()[1]
 plain = min(run(port, EDGEPROF_ENDPOINT="")[0] for _ in range(5))
@@ -65,4 +72,8 @@ for wrong in ("2s", "-1", "600001", "1e3"):
     _, line = run(port, EDGEPROF_EXIT_TIMEOUT=wrong)
     if line != "edgeprof: not profiling: EDGEPROF_EXIT_TIMEOUT: must be a number of ms from 0 to 600000\n":
         fail(f"EDGEPROF_EXIT_TIMEOUT={wrong}: {line!r}")
+more = min(faults(LD_PRELOAD=library, EDGEPROF_ENDPOINT=f"http://127.0.0.1:{port}") for _ in range(5)) - min(faults() for _ in range(5))
+if more > 100:  # the profiler's memory alone has more than 200 pages
+    fail(f"a process that does nothing touches {more} pages more")
+print(f"exits.py: a process that does nothing touches {more} pages more")
 print(f"exits.py: a short process waits {1000 * short:.0f} ms for a silent server, at 0 {1000 * never:.0f} ms, at 4 s {told:.2f} s")
