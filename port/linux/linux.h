@@ -135,8 +135,13 @@ uint64_t ep_linux_clock_ns(int clock);
  * enough time has passed, and begins the next one. Context: collect, init. */
 void ep_linux_ticks_begin(void);
 void ep_linux_ticks_adjust(void);
-/* Finds out, once, whether ep_port_stayed() can tell; sleeps for a moment. Context: init. */
+/* Finds out, once, whether ep_port_stayed() can tell. Sleeps for a moment, unless the wait before was enough. Context:
+ * init. */
 void ep_linux_switches_find(void);
+/* Around a wait of the calling thread: what the kernel does there is a part of the answer. True: it was not known, and
+ * ep_linux_switches_watched() has to follow. Context: init. */
+bool ep_linux_switches_watch(void);
+void ep_linux_switches_watched(void);
 /* The number in front of abort handlers of restartable sequences (glibc's RSEQ_SIG). One for each architecture. */
 extern const uint32_t ep_linux_rseq_signature __attribute__((visibility("hidden")));
 /* CPU time of edgeprof's own threads. Context: any thread. */

@@ -242,8 +242,11 @@ static int thread_make(enum ep_role role, void (*fn)(void), bool parked)
         error = pthread_create(&own[role].thread, &attributes, own_main, (void *)(uintptr_t)role);
     (void)ep_linux_mask_raw(SIG_SETMASK, before);
     (void)pthread_attr_destroy(&attributes);
+    const bool watch = ep_linux_switches_watch();
     while (!error && atomic_load(&own[role].ready.value) == seen)
         ep_port_wait(&own[role].ready, seen, NS);
+    if (watch)
+        ep_linux_switches_watched();
     return -error;
 }
 

@@ -4,7 +4,8 @@
  * sets the area's rseq_cs to 0. So a thread that names a sequence of data, in which nothing runs, learns of a switch by
  * one store and one load. glibc registers an area for each thread and says where it is (since 2.35).
  *
- * Whether the kernel does so is tried once. Without an answer every thread may have been switched.
+ * Whether the kernel does so is tried once, mostly while the starting thread waits for another one of edgeprof's.
+ * Without an answer every thread may have been switched.
  */
 #include "linux.h"
 
@@ -35,7 +36,7 @@ static struct {
 } nothing_runs_here;
 
 static _Atomic ptrdiff_t area_at; /* from the thread pointer; 0: not in use */
-static bool tried;
+static atomic_bool tried, noticed;
 
 static inline uint8_t *area_here(ptrdiff_t at)
 {
@@ -89,17 +90,42 @@ static bool notices_rest(void)
     return stayed;
 }
 
-void ep_linux_switches_find(void)
+static bool has_area(void)
 {
-    if (tried || !&__rseq_offset || !&__rseq_size || __rseq_size < LEAST ||
-        (int32_t)atomic_load((atomic_uint *)(void *)(area_here(__rseq_offset) + CPU_ID)) < 0)
-        return;
-    tried = true;
+    return &__rseq_offset && &__rseq_size && __rseq_size >= LEAST &&
+           (int32_t)atomic_load((atomic_uint *)(void *)(area_here(__rseq_offset) + CPU_ID)) >= 0;
+}
+
+/* What the kernel reads must be there before a thread names it. */
+static void prepare(void)
+{
     nothing_runs_here.signature = ep_linux_rseq_signature;
     sequence.start = (uintptr_t)&nothing_runs_here.start;
     sequence.length = sizeof nothing_runs_here.start;
     sequence.abort = (uintptr_t)&nothing_runs_here.abort;
+}
+
+bool ep_linux_switches_watch(void)
+{
+    if (atomic_load(&tried) || !has_area())
+        return false;
+    prepare();
+    atomic_store(named(area_here(__rseq_offset)), (uintptr_t)&sequence);
+    return true;
+}
+
+void ep_linux_switches_watched(void)
+{
+    if (atomic_exchange(named(area_here(__rseq_offset)), 0) == 0)
+        atomic_store(&noticed, true);
+}
+
+void ep_linux_switches_find(void)
+{
+    if (!has_area() || atomic_exchange(&tried, true))
+        return;
+    prepare();
     atomic_store(&area_at, __rseq_offset);
-    if (!notices_sleep() || !notices_rest())
+    if (!(atomic_load(&noticed) || notices_sleep()) || !notices_rest())
         atomic_store(&area_at, 0);
 }
