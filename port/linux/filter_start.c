@@ -38,13 +38,16 @@ static unsigned read_status(char *text, int got, uint64_t *filters)
 
 bool ep_linux_filter_differs(uint32_t tid)
 {
+    const uint32_t self = (uint32_t)syscall(SYS_gettid);
     char text[STATUS_BYTES];
     uint64_t here, there;
+
+    if (tid == self)
+        return false;
     const unsigned mode_there = read_status(text, ep_linux_task_read(tid, "/status", text, sizeof text), &there);
 
     if (mode_there == 0)
         return false;
-    const uint32_t self = (uint32_t)syscall(SYS_gettid);
     return read_status(text, ep_linux_task_read(self, "/status", text, sizeof text), &here) != mode_there ||
            here != there;
 }

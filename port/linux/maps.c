@@ -49,7 +49,7 @@ static void letter_add(struct line *line, char letter)
 int ep_linux_maps_each(bool (*each)(const struct ep_linux_mapping *mapping, void *context), void *context)
 {
     struct line line = {0};
-    char bytes[512];
+    char bytes[4096]; /* the kernel gives a page at most */
     ssize_t got = 0;
     bool more = true;
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

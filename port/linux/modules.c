@@ -149,10 +149,11 @@ static bool is_program(const struct dl_phdr_info *info)
     return (uintptr_t)info->dlpi_phdr == getauxval(AT_PHDR);
 }
 
-/* The kernel's link names the dynamic linker, where that was started with the program as its argument. */
+/* The kernel's link names the dynamic linker, where that was started with the program as its argument. Then the kernel
+ * has loaded no linker for it (AT_BASE). */
 void ep_linux_program_path(char *path, size_t size)
 {
-    if (ep_linux_path_at(getauxval(AT_PHDR), path, size))
+    if (getauxval(AT_BASE) == 0 && ep_linux_path_at(getauxval(AT_PHDR), path, size))
         return;
     ssize_t got = readlink("/proc/self/exe", path, size - 1);
     path[got > 0 ? got : 0] = 0;

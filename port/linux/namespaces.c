@@ -51,11 +51,36 @@ static bool look(const struct ep_linux_mapping *mapping, void *more)
     return true;
 }
 
+struct count {
+    unsigned long long loaded; /* modules of all namespaces */
+    unsigned listed;
+};
+
+static int count_visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct count *count = context;
+
+    (void)size;
+    count->loaded = info->dlpi_adds - info->dlpi_subs;
+    count->listed++;
+    return 0;
+}
+
+/* The C library counts the modules of all namespaces and lists those of one. */
+static bool is_one(void)
+{
+    struct count count = {0};
+
+    (void)dl_iterate_phdr(count_visit, &count);
+    return count.loaded == count.listed;
+}
+
 bool ep_linux_namespaces_more(void)
 {
     bool more = false;
 
-    (void)ep_linux_maps_each(look, &more);
+    if (!is_one())
+        (void)ep_linux_maps_each(look, &more);
     return more;
 }
 
@@ -83,7 +108,8 @@ static bool ask(const struct ep_linux_mapping *mapping, void *unused)
 
 void ep_linux_namespaces_pin(void)
 {
-    (void)ep_linux_maps_each(ask, NULL);
+    if (!is_one())
+        (void)ep_linux_maps_each(ask, NULL);
 }
 
 void ep_linux_namespaces_each(void (*each)(struct dl_phdr_info *info))

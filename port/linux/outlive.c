@@ -149,18 +149,18 @@ static bool put_number(size_t *at, uint64_t number, unsigned base, const char *b
     return put(at, before) && put(at, digits + first);
 }
 
-static bool path_make(const char *folder)
+static bool path_make(const char *folder, uint64_t oom_kills)
 {
     size_t at = 0;
 
     return put(&at, folder) && put_number(&at, (uint64_t)getpid(), 10, "/") &&
-           put_number(&at, ep_port_uptime_ns(), 16, "-") && put_number(&at, ep_linux_oom_kills(), 16, "-");
+           put_number(&at, ep_port_uptime_ns(), 16, "-") && put_number(&at, oom_kills, 16, "-");
 }
 
 int ep_linux_outlive_begin(struct ep_config *config, const struct ep_own_text *own_text, const char *folder,
-                           bool at_once)
+                           uint64_t oom_kills, bool at_once)
 {
-    if (!path_make(folder))
+    if (!path_make(folder, oom_kills))
         return -ENAMETOOLONG;
     if (sysconf(_SC_PAGESIZE) != EP_OUTLIVE_PAGE)
         return -EOPNOTSUPP;

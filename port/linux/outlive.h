@@ -12,10 +12,11 @@
 #define EP_OUTLIVE_ROOM(size) (((size) + 3 * EP_OUTLIVE_PAGE + EP_OUTLIVE_HEAD) & ~(EP_OUTLIVE_PAGE - 1))
 
 /* Gives config->memory_size bytes at config->memory, a part of which will be a file in the folder: at once, or when
- * ep_port_outlive() is called. config->memory is the start of such room, or NULL: of a new mapping. Calls
- * ep_outlive_begin(). Returns 0 or a negative errno value. Context: init. */
+ * ep_port_outlive() is called. config->memory is the start of such room, or NULL: of a new mapping. The file's name has
+ * oom_kills, by which its reader in a later process judges the end of this one. Calls ep_outlive_begin(). Returns 0 or
+ * a negative errno value. Context: init. */
 int ep_linux_outlive_begin(struct ep_config *config, const struct ep_own_text *own_text, const char *folder,
-                           bool at_once);
+                           uint64_t oom_kills, bool at_once);
 
 /* Copies what a process left in the open file, at most 1 GiB, to memory that nobody else can change, and to be unmapped
  * by the caller. NULL: it cannot be read, or has no such size. Context: init. */

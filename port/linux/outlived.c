@@ -64,7 +64,7 @@ int ep_port_outlive_begin(struct ep_config *config, const struct ep_own_text *ow
     if (folder_open)
         (void)close(folder_open - 1);
     folder_open = 0;
-    return ep_linux_outlive_begin(config, own_text, folder, at_once);
+    return ep_linux_outlive_begin(config, own_text, folder, ep_linux_oom_kills(), at_once);
 }
 
 /* Copies the next name that is not hidden to `name`. A longer one is nobody's that has written here. */

@@ -25,8 +25,9 @@ int ep_preload_outlive(struct ep_config *config, bool at_once)
         return 0;
     if (!ep_port_env("EDGEPROF_RUN"))
         return ep_outlive_setup(config, folder, &own_text, at_once);
-    if (!(config->flags & EP_CLOCK_PERF))
-        (void)ep_linux_outlive_begin(config, &own_text, folder, at_once); /* or the last profile is lost, as without */
+    if (!(config->flags & EP_CLOCK_PERF)) /* `edgeprof run` counts the kernel's kills itself */
+        (void)ep_linux_outlive_begin(config, &own_text, folder, 0,
+                                     at_once); /* or the last profile is lost, as without */
     return 0;
 }
 
@@ -36,7 +37,8 @@ void ep_preload_outlive_forked(struct ep_config *config)
     const struct ep_own_text own_text = ep_preload_own_text();
 
     if (folder && *folder && !(config->flags & EP_CLOCK_PERF))
-        (void)ep_linux_outlive_begin(config, &own_text, folder, true);
+        (void)ep_linux_outlive_begin(config, &own_text, folder, ep_port_env("EDGEPROF_RUN") ? 0 : ep_linux_oom_kills(),
+                                     true);
 }
 
 /* ---- the process that reads for `edgeprof run` ---- */

@@ -135,6 +135,7 @@ int ep_port_threads_scan(void)
     if (ep_linux_samples()) /* the collect thread starts before sampling does */
         armed = scan_threads();
     ep_release();
-    ep_linux_process_look();
+    if (ep_linux_here_is(EP_ROLE_COLLECT)) /* else the caller is a thread of the program's */
+        ep_linux_process_look();
     return armed;
 }

@@ -28,12 +28,23 @@ static bool doubted;
 static atomic_uint scale; /* ns per tick, in 2^-SCALE_BITS; 0: the clock is used */
 
 #if defined __x86_64__
-static bool has_counter(void)
+static bool is_invariant(void)
 {
     const unsigned power = 0x80000007, invariant = 1u << 8;
     unsigned a, b, c, d = 0;
 
     return __get_cpuid(power, &a, &b, &c, &d) && (d & invariant);
+}
+
+/* Asks the processor once: in a virtual machine each question takes 20 us and more. */
+static bool has_counter(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known;
+
+    if (atomic_load_explicit(&known, memory_order_relaxed) == UNKNOWN)
+        atomic_store_explicit(&known, is_invariant() ? YES : NO, memory_order_relaxed);
+    return atomic_load_explicit(&known, memory_order_relaxed) == YES;
 }
 
 static inline uint64_t counter(void)

@@ -58,7 +58,7 @@ static struct ep_linux_watched *entry_of(uint32_t tid)
 
 bool ep_linux_still_blocks(uint32_t tid)
 {
-    struct ep_linux_watched *entry = entry_of(tid);
+    struct ep_linux_watched *entry = atomic_load(&account.any) ? entry_of(tid) : NULL;
 
     return entry && (atomic_load(&entry->used) & BLOCKS) && ep_linux_signal_blocked(tid, false);
 }
