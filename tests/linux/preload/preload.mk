@@ -24,6 +24,16 @@ $(PRELOAD_MEMORY)_musl: $(MEMORY_SOURCES) $(BUILD)-musl/libedgeprof.a port/linux
 	@mkdir -p $(@D)
 	$(PRELOAD_BASE) -I. -Icore $(LIBC_MUSL) $(filter %.c,$^) $(LIBC_MUSL_LIB) $(EP_LDFLAGS) @port/linux/memory.opt -static $(EP_LDLIBS) -o $@
 
+# edgeprof as these tests call it: after each `edgeprof run` a witness judges its profile and its lines.
+WITNESS := $(BUILD)/tests/linux/witness/edgeprof
+$(dir $(WITNESS))libwitness.so: tests/linux/witness/witness.c
+	@mkdir -p $(@D)
+	$(PRELOAD_BASE) -Wno-missing-prototypes -fPIC -shared $< -o $@
+$(WITNESS): tests/linux/witness/witness.sh tests/linux/witness/witness.py $(dir $(WITNESS))libwitness.so $(BUILD)/edgeprof $(PRELOAD_LIB) $(MEMORY_LIB)
+	@ln -sf "$(abspath $(BUILD)/edgeprof)" $(@D)/edgeprof-real
+	@cp tests/linux/witness/witness.py $(@D)/
+	@cp $< $@
+
 # Memory taken in many ways, some of them an allocator's own.
 $(PRELOAD_DIR)/libpool.so: tests/linux/preload/pool.c
 	@mkdir -p $(@D)
@@ -46,17 +56,17 @@ $(MEMORY_EXACT): tests/linux/preload/exact.c
 test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
 	@tests/linux/preload/steps.py "$(abspath $(PRELOAD_LIB))" $<
 	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
-test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 15
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
-	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
-	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
-	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets
-	@tests/linux/preload/ends.py $(BUILD)/edgeprof $(PRELOAD_DIR)/main_exits
-	@tests/linux/preload/threads.py $(BUILD)/edgeprof $(PRELOAD_DIR)/threads
-	@tests/linux/preload/sudden.py $(BUILD)/edgeprof $(PRELOAD_DIR)/sudden
+test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/waits.py $(WITNESS) $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 15
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
+	@tests/linux/preload/own.py $(WITNESS) $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
+	@tests/linux/preload/choice.py $(WITNESS) $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
+	@tests/linux/preload/targets.py $(WITNESS) $(PRELOAD_DIR)/targets
+	@tests/linux/preload/ends.py $(WITNESS) $(PRELOAD_DIR)/main_exits
+	@tests/linux/preload/threads.py $(WITNESS) $(PRELOAD_DIR)/threads
+	@tests/linux/preload/sudden.py $(WITNESS) $(PRELOAD_DIR)/sudden
 # Real programs, against a library that counts exactly, with $(1) seeds.
 memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
 MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
@@ -74,11 +84,11 @@ test-preload-memory-seeds: $(MEMORY_ALL)
 	@tests/linux/preload/memory_programs.py $(BUILD)/edgeprof $(PRELOAD_MEMORY) $(PRELOAD_DIR)/memory_leak 1200 10000
 
 # Processes that are forked without exec.
-test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/fork.py $(BUILD)/edgeprof $< $(PRELOAD_DIR)/fork
-	@tests/linux/preload/nginx.py $(BUILD)/edgeprof $(PRELOAD_DIR)/nginx
-test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/postgres.py $(BUILD)/edgeprof
+test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/fork.py $(WITNESS) $< $(PRELOAD_DIR)/fork
+	@tests/linux/preload/nginx.py $(WITNESS) $(PRELOAD_DIR)/nginx
+test-fork-postgres: $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/postgres.py $(WITNESS)
 
 # Programs that take for granted that they are alone: the last thread, a constructor's exit(), namespaces, filters.
 $(PRELOAD_DIR)/coexist_plugin.so: tests/linux/preload/coexist_plugin.c
