@@ -1,6 +1,6 @@
 /*
- * Event rates: allocations, exceptions, locks and waits have a limit of events per second, whatever the program does.
- * The limit is kept by the sampling distance of a stream, in its unit: bytes, exceptions, ns of waiting.
+ * Event rates: allocations, exceptions, locks, waits, writes and syncs have a limit of events per second, whatever the
+ * program does. The limit is kept by the sampling distance of a stream, in its unit: bytes, exceptions, ns of waiting.
  *
  * The weights of the events that arrive add up to the stream's volume. With a distance of volume per second / limit
  * there are at most `limit` events a second, whatever their sizes. Up: at most doubled, in a burst after every `limit`
@@ -29,9 +29,9 @@ struct stream {
 
 /* Locks and waits are one stream: a wait's class is not always known when it is sampled. */
 static const struct stream streams[EP_RATES] = {
-    [EP_RATE_ALLOC] = {512 * KIB, 64 * 512 * KIB},
-    [EP_RATE_EXCEPTION] = {1, 1024},
-    [EP_RATE_WAIT] = {10 * MS, EP_WAIT_OPEN_NS},
+    [EP_RATE_ALLOC] = {512 * KIB, 64 * 512 * KIB}, [EP_RATE_EXCEPTION] = {1, 1024},
+    [EP_RATE_WAIT] = {10 * MS, EP_WAIT_OPEN_NS},   [EP_RATE_WRITE] = {64 * KIB, 512 * 64 * KIB},
+    [EP_RATE_SYNC] = {10 * MS, EP_WAIT_OPEN_NS},
 };
 
 static unsigned stream_of(enum ep_kind kind)
@@ -44,6 +44,10 @@ static unsigned stream_of(enum ep_kind kind)
     case EP_KIND_WAIT:
     case EP_KIND_LOCK:
         return EP_RATE_WAIT;
+    case EP_KIND_WRITE:
+        return EP_RATE_WRITE;
+    case EP_KIND_SYNC:
+        return EP_RATE_SYNC;
     default:
         return EP_RATES;
     }
@@ -51,9 +55,18 @@ static unsigned stream_of(enum ep_kind kind)
 
 unsigned ep_rates_limit(const struct ep *ep, enum ep_kind kind)
 {
-    static const uint8_t limits[2][EP_KINDS] = {
-        {[EP_KIND_ALLOC] = 20, [EP_KIND_EXCEPTION] = 10, [EP_KIND_LOCK] = 20, [EP_KIND_WAIT] = 20},
-        {[EP_KIND_ALLOC] = 50, [EP_KIND_EXCEPTION] = 20, [EP_KIND_LOCK] = 50, [EP_KIND_WAIT] = 50}};
+    static const uint8_t limits[2][EP_KINDS] = {{[EP_KIND_ALLOC] = 20,
+                                                 [EP_KIND_EXCEPTION] = 10,
+                                                 [EP_KIND_LOCK] = 20,
+                                                 [EP_KIND_WAIT] = 20,
+                                                 [EP_KIND_WRITE] = 20,
+                                                 [EP_KIND_SYNC] = 20},
+                                                {[EP_KIND_ALLOC] = 50,
+                                                 [EP_KIND_EXCEPTION] = 20,
+                                                 [EP_KIND_LOCK] = 50,
+                                                 [EP_KIND_WAIT] = 50,
+                                                 [EP_KIND_WRITE] = 50,
+                                                 [EP_KIND_SYNC] = 50}};
     unsigned high = atomic_load_explicit(&ep->level, memory_order_relaxed) == EP_LEVEL_HIGH;
 
     return ep->config.flags & EP_ALL_EVENTS ? 0 : limits[high][kind];

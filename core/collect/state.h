@@ -35,7 +35,7 @@ struct ep_governor {
 };
 
 /* Events of kinds with a limit per second (core/collect/rates.c). */
-enum { EP_RATE_ALLOC, EP_RATE_EXCEPTION, EP_RATE_WAIT, EP_RATES };
+enum { EP_RATE_ALLOC, EP_RATE_EXCEPTION, EP_RATE_WAIT, EP_RATE_WRITE, EP_RATE_SYNC, EP_RATES };
 
 struct ep_rate {
     uint32_t distance; /* between samples, without stretch */

@@ -47,7 +47,9 @@ enum ep_kind {
     EP_KIND_GC = 7,        /* pauses of the garbage collector; ns */
     EP_KIND_THREAD = 8,    /* one stack of every thread; count; see ep_threads_dump() */
     EP_KIND_HEAP = 9,      /* heap by generation after the last garbage collection: a gauge; bytes */
-    EP_KINDS = 10
+    EP_KIND_WRITE = 10,    /* written to files (edgeprof/hooks.h); bytes */
+    EP_KIND_SYNC = 11,     /* fsync() and the like; ns */
+    EP_KINDS = 12
 };
 #define EP_KIND_BIT(kind) (1u << (kind))
 

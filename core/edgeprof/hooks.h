@@ -296,6 +296,13 @@ struct ep_heap_part {
  * the end of an interval. It fills `part`, returns the number of parts, and must not block. Context: init. */
 void ep_heap_attach(unsigned (*read)(struct ep_heap_part part[EP_HEAP_PARTS]));
 
+/* ---- writes to files (core/features/write/write.c) ---- */
+
+/* Makes the profiles show what edgeprof itself writes as [edgeprof]. Context: init. */
+void ep_write_attach(void);
+/* Counts a write or sync of edgeprof's own: bytes of EP_KIND_WRITE, ns of EP_KIND_SYNC. Context: any thread. */
+void ep_write_own(enum ep_kind kind, uint64_t value);
+
 /* ---- pending work of a language runtime, on demand (core/features/control/tasks.c) ---- */
 
 /* A source of lists of pending work. A list has lines of UTF-8 without quotes, backslashes and control characters.

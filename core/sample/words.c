@@ -39,7 +39,8 @@ static const struct kind_words *kind_words(unsigned kind)
         [EP_KIND_LOCK] = {"lock", "nanoseconds"}, [EP_KIND_ALLOC] = {"alloc", "bytes"},
         [EP_KIND_LIVE] = {"live", "bytes"},       [EP_KIND_EXCEPTION] = {"exception", "count"},
         [EP_KIND_GC] = {"gc", "nanoseconds"},     [EP_KIND_THREAD] = {"thread", "count"},
-        [EP_KIND_HEAP] = {"heap", "bytes"},
+        [EP_KIND_HEAP] = {"heap", "bytes"},       [EP_KIND_WRITE] = {"write", "bytes"},
+        [EP_KIND_SYNC] = {"sync", "nanoseconds"},
     };
 
     return kind >= EP_KIND_CPU && kind < EP_KINDS ? &words[kind] : NULL;

@@ -8,7 +8,9 @@ preload: $(PRELOAD_LIB) $(MEMORY_LIB)  ## the profiler as preload libraries, for
 .PHONY: preload
 
 MEMORY_OBJ  := $(SO_DIR)/port/linux/preload_memory.o $(SO_DIR)/port/linux/preload_next.o $(SO_DIR)/port/linux/preload_new.o
-PRELOAD_OBJ := $(filter-out $(MEMORY_OBJ),$(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c)))
+# Write hooks before the C library's functions; the preload libraries have their own.
+WRITE_NEXT  := port/linux/preload_next_write.c
+PRELOAD_OBJ := $(filter-out $(MEMORY_OBJ) $(WRITE_NEXT:%.c=$(SO_DIR)/%.o),$(patsubst %.c,$(SO_DIR)/%.o,$(wildcard port/linux/preload*.c)))
 
 $(PRELOAD_LIB): $(PRELOAD_OBJ) $(SO_LIB)
 $(MEMORY_LIB): $(PRELOAD_OBJ) $(MEMORY_OBJ) $(SO_LIB)

@@ -18,11 +18,6 @@ static inline bool is_read_empty(const FILE *file)
     return file->_IO_read_ptr >= file->_IO_read_end;
 }
 
-static inline bool is_write_full(const FILE *file)
-{
-    return file->_IO_write_ptr >= file->_IO_write_end;
-}
-
 static inline enum ep_wait wait_of(FILE *file)
 {
     return wait_on(fileno_unlocked(file));
@@ -43,18 +38,11 @@ WAITING(size_t, __fread_chk, wait_of(file), (void *bytes, size_t room, size_t si
 WAITING(ssize_t, getline, wait_of(file), (char **line, size_t *size, FILE *file), (line, size, file))
 WAITING(ssize_t, getdelim, wait_of(file), (char **line, size_t *size, int end, FILE *file), (line, size, end, file))
 WAITING(ssize_t, __getdelim, wait_of(file), (char **line, size_t *size, int end, FILE *file), (line, size, end, file))
-WAITING(size_t, fwrite, wait_of(file), (const void *bytes, size_t size, size_t count, FILE *file), (bytes, size, count, file))
-WAITING(int, fputs, wait_of(file), (const char *text, FILE *file), (text, file))
-WAITING(int, puts, wait_of(stdout), (const char *text), (text))
-WAITING_IF(is_write_full(file), int, fputc, wait_of(file), (int byte, FILE *file), (byte, file))
-WAITING_IF(is_write_full(file), int, putc, wait_of(file), (int byte, FILE *file), (byte, file))
 WAITING(int, fflush, file ? wait_of(file) : EP_WAIT_DISK, (FILE *file), (file))
-WAITING(int, fclose, wait_of(file), (FILE *file), (file))
 
 /* ---- processes ---- */
 
 WAITING(int, system, EP_WAIT_OTHER, (const char *command), (command))
-WAITING(int, pclose, EP_WAIT_OTHER, (FILE *file), (file))
 
 /* ---- record locks ---- */
 
@@ -93,9 +81,6 @@ WAITING(int, semtimedop, EP_WAIT_OTHER, (int set, void *operations, size_t count
 WAITING(int, pause, EP_WAIT_SLEEP, (void), ())
 WAITING(int, tcdrain, EP_WAIT_OTHER, (int fd), (fd))
 WAITING(ssize_t, preadv, EP_WAIT_DISK, (int fd, const void *vectors, int count, long offset), (fd, vectors, count, offset))
-WAITING(ssize_t, pwritev, EP_WAIT_DISK, (int fd, const void *vectors, int count, long offset), (fd, vectors, count, offset))
-WAITING(ssize_t, sendfile, EP_WAIT_NETWORK, (int to, int from, void *offset, size_t size), (to, from, offset, size))
-WAITING(ssize_t, sendfile64, EP_WAIT_NETWORK, (int to, int from, void *offset, size_t size), (to, from, offset, size))
 WAITING(ssize_t, splice, EP_WAIT_OTHER, (int from, void *from_at, int to, void *to_at, size_t size, unsigned flags), (from, from_at, to, to_at, size, flags))
 WAITING(int, aio_suspend, EP_WAIT_DISK, (const void *list, int count, const void *timeout), (list, count, timeout))
 WAITING(int, gai_suspend, EP_WAIT_NETWORK, (const void *list, int count, const void *timeout), (list, count, timeout))

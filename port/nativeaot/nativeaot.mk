@@ -28,7 +28,7 @@ NA_LIB    := $(NA_BUILD)/native/$(NA_RID)/libedgeprof.a
 NA_C      := $(filter-out $(foreach arch,$(OTHER_ARCHS),port/nativeaot/%_$(arch).c),$(wildcard port/nativeaot/*.c))
 NA_OBJ    := $(NA_C:%.c=$(BUILD)/obj/%.o) $(patsubst %.S,$(BUILD)/obj/%.o,$(wildcard port/nativeaot/*_$(BOARD_ARCH).S))
 # Memory hooks that precede the C library's; only programs with EdgeProfNativeMemory=true contain them.
-NA_NEXT   := $(BUILD)/obj/port/linux/preload_next.o
+NA_NEXT   := $(BUILD)/obj/port/linux/preload_next.o $(BUILD)/obj/port/linux/preload_next_write.o
 # Another board's archive for this package. The most generic board of an architecture runs on all its boards.
 NA_BOARD_linux-arm64 := aarch64
 NA_BOARD_linux-arm   := armhf

@@ -38,7 +38,7 @@ CONTENT = {
     "libedgeprof-dev": [*(f"usr/include/TRIPLET/edgeprof/{header.name}" for header in sorted((REPOSITORY / "core/edgeprof").glob("*.h"))),
                         "usr/lib/TRIPLET/libedgeprof-tls.a", "usr/lib/TRIPLET/libedgeprof.a",
                         "usr/lib/TRIPLET/libedgeprof.so", "usr/lib/TRIPLET/pkgconfig/edgeprof.pc", "usr/lib/TRIPLET/pkgconfig/edgeprof-memory.pc",
-                        "usr/lib/TRIPLET/edgeprof/link.opt", "usr/lib/TRIPLET/edgeprof/memory.opt",
+                        "usr/lib/TRIPLET/edgeprof/link.opt", "usr/lib/TRIPLET/edgeprof/memory.opt", "usr/lib/TRIPLET/edgeprof/write.opt",
                         "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfig.cmake", "usr/lib/TRIPLET/cmake/edgeprof/edgeprofConfigVersion.cmake"],
 }
 OF_ALL = ["usr/share/doc/PACKAGE/changelog.gz", "usr/share/doc/PACKAGE/copyright"]

@@ -40,6 +40,8 @@ KINDS = {
     "gc": (7, "gc", (("pauses", "count"), ("pause", "nanoseconds")), ("pause", "nanoseconds"), 1),
     "thread": (8, "goroutine", (("goroutine", "count"),), ("goroutine", "count"), 1),
     "heap": (9, "gc_heap", (("heap_size", "bytes"),), ("space", "bytes"), 1),
+    "write": (10, "write", (("writes", "count"), ("written", "bytes")), ("space", "bytes"), 16),
+    "sync": (11, "sync", (("syncs", "count"), ("sync_time", "nanoseconds")), ("sync_time", "nanoseconds"), 1),
 }
 LEVELS = ("live", "heap")
 IN_PPROF = ("cpu", "wait", "lock", "alloc")

@@ -352,7 +352,7 @@ def test_relayed(start_server, edgeprof, tmp_path):
     to = start_server(db=str(tmp_path / "to.db"))
     (tmp_path / "relay.conf").write_text(f"[relay up]\nto = otlp\nurl = {to.url}\n")
     server = start_server("--config", str(tmp_path / "relay.conf"), db=str(tmp_path / "from.db"))
-    kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
+    kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap", 10: "write", 11: "sync"}
     for kind in kinds:
         assert server.push(generate.message(
             kind, 0, origin=generate.origin(service="device"), modules=[generate.module(4096, 4096, 0, b"\1" * 20, "/bin/app")],

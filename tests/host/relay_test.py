@@ -87,7 +87,7 @@ def test_round_trip(folder, start_server, serve):
     other = start_server(db=os.path.join(folder, "other.db"))
     server = serve(("up", "pyroscope", other.url, {}))
     device = Device(tags=[("version", "1.2"), ("a.b", "c")])
-    kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
+    kinds = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap", 10: "write", 11: "sync"}
     rows = [(1, 0, 0, 3), (2, 1, 5, 7)]
     profiles = [generate.profile([(node, context, count if kind not in (1, 6, 8, 9) else 0, value + kind) for node, context, count, value in rows],
                                  start=SECOND, kind=kind, quantum=1000) for kind in kinds]

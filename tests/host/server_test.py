@@ -298,8 +298,8 @@ def test_statistics(server):
 
 
 EVIL = "<b>\"x\"'\n;=&"
-KINDS = {"cpu": 1, "wait": 2, "lock": 3, "alloc": 4, "live": 5, "exception": 6, "gc": 7, "thread": 8, "heap": 9}
-COUNTED = {"wait", "lock", "alloc", "live", "gc"}
+KINDS = {"cpu": 1, "wait": 2, "lock": 3, "alloc": 4, "live": 5, "exception": 6, "gc": 7, "thread": 8, "heap": 9, "write": 10, "sync": 11}
+COUNTED = {"wait", "lock", "alloc", "live", "gc", "write", "sync"}
 LEVELS = {"live", "heap"}
 
 

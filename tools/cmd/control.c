@@ -44,7 +44,7 @@ const struct et_help et_help_kinds = {
              "[--at WHERE] (on|off) KIND[,KIND...] ...",
     .about = "Sets the kinds that the service collects: exactly these, or enables (on) or disables (off) some.\n"
              "\n"
-             "The kinds are cpu, wait, lock, alloc, live, exception, gc, thread and heap.",
+             "The kinds are cpu, wait, lock, alloc, live, exception, gc, thread, heap, write and sync.",
     .end = CONTROL_END,
     .words = "on off",
 };

@@ -144,7 +144,7 @@ static bool set_measure(const char *value, void *field, struct et_options *out)
 #define CONTROL (BIT(status) | BIT(level) | BIT(kinds) | BIT(threads) | BIT(tasks))
 #define NAMES   (SELECT | FLEET | BIT(serve) | BIT(run) | BIT(crashes) | BIT(incident) | BIT(cat) | BIT(symbolize))
 
-#define KINDS "cpu wall wait lock alloc live exception gc thread heap"
+#define KINDS "cpu wall wait lock alloc live exception gc thread heap write sync"
 #define UNITS "value count objects contentions waits pauses samples bytes time"
 
 #define HEADING(text)                                                                                                  \
@@ -200,7 +200,7 @@ const struct et_option et_option_table[] = {
          "Take 19 (low), 97 (medium) or 251 (high) samples per second of CPU time (default: medium, or high for kinds that need it). medium adds contended "
          "locks, high adds all waits in functions of the C library."),
     CALL("kind", "KIND", KINDS, set_kind, wanted, BIT(run),
-         "Print this kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (default: cpu)."),
+         "Print this kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap, write or sync (default: cpu)."),
     CALL("value", "VALUE", UNITS, set_measure, wanted, BIT(run),
          "Print the value (time, bytes) or the count (objects, contentions ...) of the kind (default: value)."),
     TEXT("interval", "MS", NULL, interval, BIT(run), "Send a profile every MS milliseconds (default: 1000)."),
@@ -341,10 +341,10 @@ const struct et_option et_option_table[] = {
     CALL("tag", "KEY=VALUE", NULL, set_tag, tags, BIT(crashes),
          "Select only processes with this tag. The option is repeatable. It cannot be used with FILE."),
     CALL("kind", "KIND", KINDS, set_kind, wanted, SELECT | BIT(cat),
-         "Select the kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread or heap (default: cpu). live and heap "
-         "are the value of each process that lives at the end of the range."),
-    CALL("kind", "KIND", "cpu wall wait lock alloc exception gc", set_kind, wanted, BIT(verdict),
-         "Select the kind: cpu, wall, wait, lock, alloc, exception or gc (default: cpu)."),
+         "Select the kind: cpu, wall, wait, lock, alloc, live, exception, gc, thread, heap, write or sync (default: cpu). "
+         "live and heap are the value of each process that lives at the end of the range."),
+    CALL("kind", "KIND", "cpu wall wait lock alloc exception gc write sync", set_kind, wanted, BIT(verdict),
+         "Select the kind: cpu, wall, wait, lock, alloc, exception, gc, write or sync (default: cpu)."),
     CALL("value", "VALUE", UNITS, set_measure, wanted, SELECT | BIT(cat),
          "Select what to add up: value (time, bytes) or count (objects, contentions, waits, pauses, samples) (default: "
          "value)."),

@@ -112,6 +112,8 @@ static const struct {
              {"alloc", "Memory", "allocations: .NET, or `edgeprof run --native-memory`"},
              {"live", "Memory", "the live heap: .NET, or `edgeprof run --native-memory`"},
              {"heap", "Memory", "heap sizes of .NET"},
+             {"write", "Files", "bytes written to files: level high"},
+             {"sync", "Files", "fsync() and the like: level high"},
              {"exception", "Exceptions", "exceptions of .NET"}};
 
 int et_report_kinds(struct et_report *report)

@@ -52,7 +52,7 @@ static int load_run(const struct et_run_command *run, struct et_profile **profil
 /* True if only level high records the kind (core/collect/level.c). */
 static bool needs_high(const char *kind)
 {
-    static const char *const kinds[] = {"wait", "exception", "gc"};
+    static const char *const kinds[] = {"wait", "exception", "gc", "write", "sync"};
     bool needs = false;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
         needs |= strcmp(kind, kinds[i]) == 0;

@@ -16,6 +16,8 @@ const struct et_kind et_kinds[] = {
     {7, "gc", "GC pauses", "nanoseconds", "pauses", "gc", "pauses", "pause", "pause", "nanoseconds", false},
     {8, "thread", "Threads", "count", "", "goroutine", "goroutine", "", "goroutine", "count", false},
     {9, "heap", "GC heap", "bytes", "", "gc_heap", "", "heap_size", "space", "bytes", true},
+    {10, "write", "File writes", "bytes", "writes", "write", "writes", "written", "space", "bytes", false},
+    {11, "sync", "File syncs", "nanoseconds", "syncs", "sync", "syncs", "sync_time", "sync_time", "nanoseconds", false},
 };
 const size_t et_kind_count = sizeof et_kinds / sizeof *et_kinds;
 

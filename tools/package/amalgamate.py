@@ -20,7 +20,7 @@ TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|/\*.*?\*/|//[^\n
 # Local names that a header of libc declares, too.
 OF_LIBC = {'fork'}
 HEAD = """/* edgeprof %s: the library in one file, for Linux on x86-64, aarch64 and ARM. https needs libedgeprof-tls.a, and native
- * memory libedgeprof.a with memory.opt; both are in the whole library only.
+ * memory libedgeprof.a with memory.opt, and write.opt; they are in the whole library only.
  *
  * Compile it with -O2 -fvisibility=hidden -ffunction-sections -fdata-sections, on aarch64 also with -mno-outline-atomics, on ARM with
  * -funwind-tables; link with -Wl,--gc-sections, so that the program has the features that it starts, and with -lpthread

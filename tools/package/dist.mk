@@ -38,7 +38,7 @@ dist: $(GEN_SRC) $(GEN_HDR) | $(NANOPB_DIR)/pb_encode.c $(MBEDTLS_DIR)/LICENSE  
 
 AMALGAMATION := $(BUILD)/amalgamation
 # Not with it: TLS, whose library is larger than ours, and the hooks of malloc().
-AMALGAMATION_SRC = $(filter-out port/linux/preload% port/linux/memory%,$(foreach room,$(CORE_ROOMS) port/linux,$(filter-out $(room)/test_%,$(sort $(wildcard $(room)/*.c)))) $(TRANSPORT_SRC)) \
+AMALGAMATION_SRC = $(filter-out port/linux/preload% port/linux/memory% port/linux/write%,$(foreach room,$(CORE_ROOMS) port/linux,$(filter-out $(room)/test_%,$(sort $(wildcard $(room)/*.c)))) $(TRANSPORT_SRC)) \
                    $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c $(GEN_SRC)
 AMALGAMATION_PUBLIC := $(addprefix core/edgeprof/,options.h edgeprof.h pprof.h spool.h endpoint.h crash.h incident.h otel.h watchdog.h transport.h hooks.h)
 .PHONY: amalgamation

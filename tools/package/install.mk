@@ -24,8 +24,8 @@ INSTALL_CFLAGS  := $(filter -funwind-tables,$(BOARD_CFLAGS))
 
 # ---- the shared library: the same sources, with visible public names ----
 
-# Without the memory hooks: a program's calls reach the wrappers only where these are linked into it.
-INSTALL_OBJ := $(patsubst %.c,$(INSTALL_DIR)/obj/%.o,$(filter-out port/linux/memory%,$(EP_SRC)))
+# Without the memory and write hooks: a program's calls reach the wrappers only where these are linked into it.
+INSTALL_OBJ := $(patsubst %.c,$(INSTALL_DIR)/obj/%.o,$(filter-out port/linux/memory% port/linux/write%,$(EP_SRC)))
 INSTALL_TLS := $(TLS_SRC:%.c=$(INSTALL_DIR)/obj/%.o)
 
 $(INSTALL_OBJ): $(INSTALL_DIR)/obj/%.o: %.c $(MAKE_SRC) | $(GEN_HDR)
@@ -73,7 +73,7 @@ install-licences:
 	@install -m 644 $(MBEDTLS_DIR)/LICENSE '$(DESTDIR)$(DOCDIR)/LICENSE.mbedtls'
 install-library: install-headers $(EP_LIB) $(TLS_LIB) $(INSTALL_SO)
 	@install -d '$(DESTDIR)$(LIBDIR)/edgeprof'
-	@install -m 644 port/linux/link.opt port/linux/memory.opt '$(DESTDIR)$(LIBDIR)/edgeprof/'
+	@install -m 644 port/linux/link.opt port/linux/memory.opt port/linux/write.opt '$(DESTDIR)$(LIBDIR)/edgeprof/'
 	@install -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/edgeprof'
 	@install -m 644 $(EP_LIB) $(TLS_LIB) '$(DESTDIR)$(LIBDIR)/'
 	@install -m 755 $(INSTALL_SO) '$(DESTDIR)$(LIBDIR)/'

@@ -20,6 +20,13 @@ function sum(processes, pick) {
   return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
 }
 
+const DAY = 86400;
+
+// Of what wears out, such as flash: how much it is a day.
+export function aDay(value, { kind, measure, covered, unit }) {
+  return kind === 'write' && measure === 'value' && covered > 0 ? `${formatValue(value * DAY / covered, unit)} a day` : '';
+}
+
 // whole: the profile covers the service; for a span, the duration of its profiles is not its own
 export function profileFigures(profile, whole) {
   const seconds = profile.covered;
@@ -34,6 +41,7 @@ export function profileFigures(profile, whole) {
     ...figures,
     ...(profile.kind === 'cpu' && seconds > 0
       ? [figure('cores busy', formatCores(profile.total / 1e9 / seconds), 'mean over the time that the data covers')] : []),
+    ...(aDay(profile.total, profile) ? [figure('flash', aDay(profile.total, profile), 'at the mean rate of the time that the data covers')] : []),
     figure('data covers', formatDuration(Math.max(0, seconds)), `without gaps; ${formatTime(profile.from)} to ${formatTime(profile.to)}`),
   ] : figures;
 }

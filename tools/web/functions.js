@@ -1,5 +1,6 @@
 // The table of a profile's functions: self (flat) and total (cum), and the hottest lines of each.
 import { element } from './dom.js';
+import { aDay } from './figures.js';
 import { formatShare, formatValue } from './format.js';
 import { meaningOf, showMeaning } from './meaning.js';
 import { Table, shareCell } from './table.js';
@@ -7,7 +8,7 @@ import { Table, shareCell } from './table.js';
 export class Functions extends Table {
   constructor(parent, options) {
     const state = { profile: null };
-    const value = (row, key) => formatValue(row[key], state.profile.unit);
+    const value = (row, key) => [formatValue(row[key], state.profile.unit), aDay(row[key], state.profile)].filter(Boolean).join(', ');
     super(parent, {
       id: 'top', title: 'Functions', noun: 'functions', sort: { column: 'self', down: true }, textOf: (row) => row.name,
       columns: [

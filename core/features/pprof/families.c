@@ -4,10 +4,11 @@
 #include "core/features/pprof/parts.h"
 
 const char ep_pprof_words[EP_TEXT_CLOCK][16] = {
-    "",        "samples",       "count",       "cpu",           "nanoseconds", "contentions",
-    "delay",   "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
-    "space",   "exception",     "pauses",      "pause",         "goroutine",   "heap_size",
-    "span_id", "trace_id",      "thread",
+    "",          "samples",       "count",       "cpu",           "nanoseconds", "contentions",
+    "delay",     "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "bytes",
+    "space",     "exception",     "pauses",      "pause",         "goroutine",   "heap_size",
+    "span_id",   "trace_id",      "thread",      "writes",        "written",     "syncs",
+    "sync_time",
 };
 
 static const struct ep_pprof_family families[] = {
@@ -67,6 +68,20 @@ static const struct ep_pprof_family families[] = {
      {EP_TEXT_HEAP_SIZE, EP_TEXT_BYTES},
      {EP_TEXT_SPACE, EP_TEXT_BYTES},
      EP_TEXT_HEAP_SIZE,
+     NULL},
+    {"write",
+     EP_KIND_BIT(EP_KIND_WRITE),
+     2,
+     {EP_TEXT_WRITES, EP_TEXT_COUNT, EP_TEXT_WRITTEN, EP_TEXT_BYTES},
+     {EP_TEXT_SPACE, EP_TEXT_BYTES},
+     EP_TEXT_WRITTEN,
+     NULL},
+    {"sync",
+     EP_KIND_BIT(EP_KIND_SYNC),
+     2,
+     {EP_TEXT_SYNCS, EP_TEXT_COUNT, EP_TEXT_SYNC_TIME, EP_TEXT_NANOSECONDS},
+     {EP_TEXT_SYNC_TIME, EP_TEXT_NANOSECONDS},
+     EP_TEXT_SYNC_TIME,
      NULL},
 };
 

@@ -195,6 +195,8 @@ static void put_others(struct ep_text *out, const struct ep_stats *stats)
               "Samples that the pull endpoint kept without tags for lack of memory.",
               atomic_load(&ep_view_losses()->unlabelled));
     put_plain(out, "edgeprof_alloc_bytes_total", "counter", "Bytes allocated.", stats->kind_value[EP_KIND_ALLOC]);
+    put_plain(out, "edgeprof_written_bytes_total", "counter", "Bytes written to files.",
+              stats->kind_value[EP_KIND_WRITE]);
     put_plain(out, "edgeprof_live_objects", "gauge", "Objects in use at the end of the last interval.",
               stats->kind_count[EP_KIND_LIVE]);
     put_plain(out, "edgeprof_live_bytes", "gauge", "Bytes in use at the end of the last interval.",

@@ -31,7 +31,7 @@
  *   GET /debug/pprof/profile?seconds=30     CPU samples of the next seconds
  *   GET /debug/pprof/goroutine              the stacks of all threads, now
  *   GET /debug/pprof/gc_heap                the heap's generations, now
- *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc}[?seconds=N]
+ *   GET /debug/pprof/{allocs,heap,mutex,block,exception,gc,write,sync}[?seconds=N]
  *                                           since the start of the endpoint or profiler; or of the next seconds
  *   GET, POST /debug/pprof/symbol           says that there are no names here; go tool pprof requires an answer
  *   GET /metrics                            statistics in Prometheus' text format
@@ -80,6 +80,14 @@ static const struct route routes[] = {
      .wanted = EP_KIND_CPU,
      .passing = true,
      .about = "CPU time, of the next 30 seconds or of ?seconds=N"},
+    {.name = "sync",
+     .kinds = EP_KIND_BIT(EP_KIND_SYNC),
+     .wanted = EP_KIND_SYNC,
+     .about = "fsync() and the like, if hooked"},
+    {.name = "write",
+     .kinds = EP_KIND_BIT(EP_KIND_WRITE),
+     .wanted = EP_KIND_WRITE,
+     .about = "bytes written to files, by place and file, if hooked"},
 };
 #define ROUTES (sizeof routes / sizeof routes[0])
 

@@ -52,8 +52,14 @@ public enum ProfileKinds : uint
     /// <summary>Memory committed by the garbage collector, by generation, after its last collection.</summary>
     HeapSizes = 1 << 9,
 
+    /// <summary>Bytes written to files, by stack and file; needs <c>EdgeProfWrites</c> in the project.</summary>
+    Writes = 1 << 10,
+
+    /// <summary>Time in fsync and the like; needs <c>EdgeProfWrites</c> in the project.</summary>
+    Syncs = 1 << 11,
+
     /// <summary>All of them.</summary>
-    All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads | HeapSizes,
+    All = Cpu | Wait | Lock | Allocation | LiveHeap | Exception | GarbageCollection | Threads | HeapSizes | Writes | Syncs,
 }
 
 /// <summary>Encoding of profiles.</summary>

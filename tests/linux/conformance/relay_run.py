@@ -23,7 +23,7 @@ from rules import check_push, inflated
 
 program, work, protos, profile_proto, sample = sys.argv[1], *(pathlib.Path(argument).resolve() for argument in sys.argv[2:6])
 SECOND = 10**9
-KINDS = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap"}
+KINDS = {1: "cpu", 2: "wait", 3: "lock", 4: "alloc", 5: "live", 6: "exception", 7: "gc", 8: "thread", 9: "heap", 10: "write", 11: "sync"}
 failed = []
 
 
@@ -128,7 +128,7 @@ CHECKS = {"pyroscope": lambda *a: check_push(*a, relayed=True), "parca": check_e
 # What a backend calls the value and the count of each kind.
 GO = {"wall": "wall/nanoseconds", "cpu": "cpu/nanoseconds samples/count", "wait": "delay/nanoseconds contentions/count",
       "lock": "delay/nanoseconds contentions/count", "alloc": "alloc_space/bytes alloc_objects/count", "live": "inuse_space/bytes inuse_objects/count",
-      "exception": "exception/count", "gc": "pause/nanoseconds pauses/count", "thread": "goroutine/count", "heap": "heap_size/bytes"}
+      "exception": "exception/count", "gc": "pause/nanoseconds pauses/count", "thread": "goroutine/count", "write": "written/bytes writes/count", "sync": "sync_time/nanoseconds syncs/count", "heap": "heap_size/bytes"}
 PARCA = {**GO, "cpu": "cpu/nanoseconds"}  # Parca shows counts of samples times the period
 DATADOG = {"wall": "wall/nanoseconds", "cpu": "cpu/nanoseconds cpu-samples/count", "wait": "off-cpu-time/nanoseconds off-cpu-samples/count",
            "lock": "lock-time/nanoseconds lock-count/count", "alloc": "alloc-size/bytes alloc-samples/count",

@@ -23,6 +23,8 @@ FAMILIES = {
     "gc": (["pauses/count", "pause/nanoseconds"], "pause/nanoseconds"),
     "goroutine": (["goroutine/count"], "goroutine/count"),
     "gc_heap": (["heap_size/bytes"], "space/bytes"),
+    "write": (["writes/count", "written/bytes"], "space/bytes"),
+    "sync": (["syncs/count", "sync_time/nanoseconds"], "sync_time/nanoseconds"),
 }
 
 

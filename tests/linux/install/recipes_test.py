@@ -19,7 +19,7 @@ import tarfile
 TOOLS = 'make sh awk basename cat cp cut dirname env expr gzip install ln ls mkdir mv nproc realpath rm sed sort tar tr true uname'.split()
 EXPECTED = ['include/edgeprof/edgeprof.h', 'lib/libedgeprof.a', 'lib/libedgeprof-tls.a', 'lib/libedgeprof.so', 'lib/pkgconfig/edgeprof.pc',
             'lib/pkgconfig/edgeprof-memory.pc', 'lib/cmake/edgeprof/edgeprofConfig.cmake', 'lib/edgeprof/libedgeprof-preload.so',
-            'lib/edgeprof/libedgeprof-memory.so', 'lib/edgeprof/link.opt', 'lib/edgeprof/memory.opt',
+            'lib/edgeprof/libedgeprof-memory.so', 'lib/edgeprof/link.opt', 'lib/edgeprof/memory.opt', 'lib/edgeprof/write.opt',
             'share/doc/edgeprof/LICENSE', 'share/doc/edgeprof/LICENSE.nanopb', 'share/doc/edgeprof/LICENSE.mbedtls']
 NOBODY = 65534
 PROGRAM = r"""

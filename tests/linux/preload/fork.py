@@ -14,8 +14,6 @@ edgeprof, workers, work = (os.path.abspath(argument) for argument in sys.argv[1:
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "fork.db")
 failed = []
-# 5: four workers and their parent.
-WITNESS = {form: "less" for form in ("short", "short_exec", "short_kill", "short_busy", "signal", "crowd")} | {"double": "more less", "threads": "17"}
 
 
 def check(good, text):
@@ -30,7 +28,7 @@ def tool(*arguments, **more):
 
 def run(form, *options):
     absent(db)
-    done = tool("run", "--db", db, *options, "--", workers, form, env={**os.environ, "WITNESS": WITNESS.get(form, "5")})
+    done = tool("run", "--db", db, *options, "--", workers, form)
     used = {int(pid): int(ns) for pid, ns in re.findall(r"^worker (\d+) (\d+)$", done.stdout, re.M)}
     return done, used, [int(status) for status in re.findall(r"^status (\d+)$", done.stdout, re.M)]
 

@@ -26,8 +26,8 @@ def build(name, compiler, *flags, source="sanitized.c"):
 
 
 def run(command, *options, env=None, user=None, program=edgeprof):
-    """Exit code, standard output, edgeprof's own lines, the other lines of standard error. A sanitizer works on after edgeprof's end."""
-    done = subprocess.run([program, "run", *options, "--", *command], capture_output=True, text=True, timeout=120, env={"WITNESS": "less 4", **os.environ, **(env or {})},
+    """Exit code, standard output, edgeprof's own lines, the other lines of standard error."""
+    done = subprocess.run([program, "run", *options, "--", *command], capture_output=True, text=True, timeout=120, env={**os.environ, **(env or {})},
                           user=user, group=user, extra_groups=user and [], cwd="/")
     lines = done.stderr.splitlines()
     ours = [line for line in lines if line.startswith("edgeprof: ")]

@@ -100,8 +100,8 @@ class Run:
         err = (self.work / (output + ".err")).read_text(errors="replace")
         if self.profiled:
             out = re.sub(r"^row cpu: .*", "", out, flags=re.M | re.S)
-            self.remarks = sorted({line for line in err.splitlines() if line.startswith(("edgeprof: ", "witness.py: ")) and "symbols:" not in line})
-            err = "".join(line + "\n" for line in err.splitlines() if not line.startswith(("edgeprof: ", "witness.py: ")))
+            self.remarks = sorted({line for line in err.splitlines() if line.startswith("edgeprof: ") and "symbols:" not in line})
+            err = "".join(line + "\n" for line in err.splitlines() if not line.startswith("edgeprof: "))
             if status == 3 and any(re.search("sent no (cpu )?profile", line) for line in self.remarks):
                 status = 0
         elif status < 0:

@@ -10,21 +10,14 @@ $(PROGRAMS)/linked: tests/long/programs/work.c tests/long/programs/linked.c $(EP
 	@mkdir -p $(@D)
 	$(CC) -I. -Icore -D_GNU_SOURCE -std=c11 -O2 -g $(WARNINGS) $(BOARD_CFLAGS) $^ -o $@ $(EP_LDFLAGS) $(EP_LDLIBS)
 
-$(PROGRAMS)/libedgeprof-preload.so: $(BUILD)/libedgeprof-preload.so
+$(PROGRAMS)/edgeprof $(PROGRAMS)/libedgeprof-preload.so: $(PROGRAMS)/%: $(BUILD)/%
 	@mkdir -p $(@D)
 	@cp $< $@
-# With the witness beside it.
-$(PROGRAMS)/edgeprof: $(WITNESS)
-	@mkdir -p $(@D)
-	@cp $(addprefix $(<D)/,libwitness.so witness.py edgeprof-real edgeprof) $(@D)/
 
 # The same with memory hooks: a folder in which the preload library has them.
 $(PROGRAMS)/memory/%: $(PROGRAMS)/%
 	@mkdir -p $(@D)
 	@cp $< $@
-$(PROGRAMS)/memory/edgeprof: $(PROGRAMS)/edgeprof
-	@mkdir -p $(@D)
-	@cp $(addprefix $(<D)/,libwitness.so witness.py edgeprof-real edgeprof) $(@D)/
 $(PROGRAMS)/memory/libedgeprof-preload.so: $(MEMORY_LIB)
 	@mkdir -p $(@D)
 	@cp $< $@

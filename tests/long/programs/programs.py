@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Real programs under `edgeprof run --level high`: each must end, say and decide as it does without.
 
-usage: programs.py [--jobs N] TOOLS [ROW...]        TOOLS: a folder with edgeprof and its witness, libedgeprof-preload.so, stopwatch, work, linked
+usage: programs.py [--jobs N] TOOLS [ROW...]        TOOLS: a folder with edgeprof, libedgeprof-preload.so, stopwatch, work, linked
 
 Prints a table, and below it what differs. Columns: CPU time that edgeprof accounts for, of what getrusage says of the program and of
 all its children that it waited for; and the share of that with whole stacks. A test of CPython's that differs is run again, and counts
@@ -117,8 +117,7 @@ def profile_differences(row, with_):
     least, least_whole = getattr(row, "least", LEAST), getattr(row, "whole", 0)
     if told == 0 and least:
         return ["edgeprof has no profile: " + " / ".join(with_.get("remarks", []))]
-    found = [line for line in with_.get("remarks", []) if line.startswith("witness.py: ")]
-    found += [f"edgeprof accounts for {percent(told, used)} of the CPU time, less than {least} %"] if 100 * told < least * used else []
+    found = [f"edgeprof accounts for {percent(told, used)} of the CPU time, less than {least} %"] if 100 * told < least * used else []
     if 100 * whole < least_whole * told:
         found.append(f"{percent(whole, told)} of the CPU time has whole stacks, less than {least_whole} %")
     return found
@@ -202,7 +201,7 @@ def main():
         os.chmod(scratch, 0o755)
         tools = os.path.join(scratch, "tools")
         os.mkdir(tools, 0o755)
-        for name in ("edgeprof", "edgeprof-real", "libwitness.so", "witness.py", "libedgeprof-preload.so", "stopwatch", "work", "linked"):
+        for name in ("edgeprof", "libedgeprof-preload.so", "stopwatch", "work", "linked"):
             shutil.copy(os.path.join(arguments.tools, name), tools)
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as jobs, concurrent.futures.ThreadPoolExecutor(len(ROWS)) as waiting:
             rows = []

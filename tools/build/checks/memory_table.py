@@ -48,6 +48,7 @@ FEATURES = [
     ('OpenTelemetry contexts', 'otel', '(void)ep_otel_publish(&config, ""); (void)ep_otel_threads(); (void)ep_otel_read();', ''),
     ('watchdog', 'watchdog', 'void (*volatile done)(const struct ep_watchdog_interval *) = 0; (void)ep_watchdog_start(done);', ''),
     ('native memory (`memory.opt`)', 'edgeprof', '', 'memory'),
+    ('writes to files (`write.opt`)', 'edgeprof', '', 'write'),
     ('TLS', 'tls', 'struct ep_tls_config tls = {0}; (void)ep_tls_setup(&tls);', 'tls'),
 ]
 COLUMNS = ('code', 'constants', '.bss')
@@ -62,7 +63,7 @@ class Build:
         return subprocess.run([*shlex.split(self.cc), '-dumpfullversion'], check=True, capture_output=True, text=True).stdout.strip()
 
     def link(self, source, out, more, gc):
-        libraries = [self.tls] * (more == 'tls') + [self.archive, '@port/linux/link.opt'] + ['@port/linux/memory.opt'] * (more == 'memory')
+        libraries = [self.tls] * (more == 'tls') + [self.archive, '@port/linux/link.opt'] + [f'@port/linux/{more}.opt'] * (more in ('memory', 'write'))
         command = [*shlex.split(self.cc), *self.options, '-Icore', '-Os', '-x', 'c', source, '-x', 'none',
                    *(['-Wl,--gc-sections'] if gc else []), *libraries, '-lpthread', '-ldl', '-lresolv', '-o', out]
         subprocess.run(command, check=True)

@@ -35,11 +35,17 @@ def main():
     memory = {'port/linux/memory.opt': set(re.findall(r'--wrap=(\w+)', read('port/linux/memory.opt'))),
               'port/linux/preload_next.opt': set(re.findall(r'--defsym=(\w+)=ep_memory_\1\b', read('port/linux/preload_next.opt'))),
               'EdgeProf.targets': {name for names in re.findall(r'<EdgeProfMemoryHook Include="([^"]+)"', targets) for name in names.split(';')}}
+    bodies = read('port/linux/write_hooks.h')
+    written = set(re.findall(r'^(?:(?:HOOK|(?:STDIO|CLOSE)_HOOK)\([^,]+, |(?:WRITE|TEXT|SYNC)_HOOK\()(\w+)', bodies, re.M))
+    writes = {'port/linux/write.opt': set(re.findall(r'--wrap=(\w+)', read('port/linux/write.opt'))),
+              'port/linux/write_next.opt': set(re.findall(r'--defsym=(\w+)=ep_write_\1\b', read('port/linux/write_next.opt'))),
+              'EdgeProf.targets': {name for names in re.findall(r'<EdgeProfWriteHook Include="([^"]+)"', targets) for name in names.split(';')}}
     errors = [f'{where} and port/linux/link.opt differ: {" ".join(sorted(names ^ wraps))}' for where, names in lists.items() if names != wraps]
     errors += [f'{where} and port/linux/memory_hooks.h differ: {" ".join(sorted(names ^ hooks))}' for where, names in memory.items() if names != hooks]
+    errors += [f'{where} and port/linux/write_hooks.h differ: {" ".join(sorted(names ^ written))}' for where, names in writes.items() if names != written]
     errors += [f'{path} does not use {word}' for path, word in USE_THE_FILE.items() if word not in read(path)]
     errors += [f'{path} repeats the list' for path in USE_THE_FILE if '--wrap=' in read(path)]
-    return report(errors, f'{len(wraps)} functions and {len(hooks)} of memory, the same everywhere')
+    return report(errors, f'{len(wraps)} functions and {len(hooks)} of memory, {len(written)} of writes, the same everywhere')
 
 
 if __name__ == '__main__':

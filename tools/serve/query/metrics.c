@@ -106,6 +106,11 @@ static const struct metric_family {
     {"edgeprof_gc_pause_seconds_total", "counter", "Total duration of garbage collection pauses.", "gc", SECONDS,
      "service"},
     {"edgeprof_gc_pauses_total", "counter", "Number of garbage collection pauses.", "gc", COUNT, "service"},
+    {"edgeprof_written_bytes_total", "counter", "Bytes that the service has written to files.", "write", VALUE,
+     "service"},
+    {"edgeprof_writes_total", "counter", "Writes to files.", "write", COUNT, "service"},
+    {"edgeprof_sync_seconds_total", "counter", "Time in fsync() and the like.", "sync", SECONDS, "service"},
+    {"edgeprof_syncs_total", "counter", "Calls of fsync() and the like.", "sync", COUNT, "service"},
     {"edgeprof_profiles_total", "counter", "Received profiles.", NULL, PROFILES, "service"},
     {"edgeprof_last_seen_timestamp_seconds", "gauge", "End of the latest profile.", NULL, LAST, "service"},
 };

@@ -21,6 +21,8 @@ static const struct et_relay_name names[] = {
     {"gc", "gc", "pauses", "pause", "pause", "nanoseconds", false},
     {"thread", "goroutine", "", "goroutine", "goroutine", "count", false},
     {"heap", "gc_heap", "", "heap_size", "space", "bytes", false},
+    {"write", "write", "writes", "written", "space", "bytes", false},
+    {"sync", "sync", "syncs", "sync_time", "sync_time", "nanoseconds", false},
     {NULL, "", "", "", "", "", false},
 };
 

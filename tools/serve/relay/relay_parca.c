@@ -22,6 +22,8 @@ const struct et_relay_name et_relay_parca_names[] = {
     {"gc", "gc", "pauses", "pause", "pause", "nanoseconds", false},
     {"thread", "goroutine", "", "goroutine", "goroutine", "count", true},
     {"heap", "gc_heap", "", "heap_size", "space", "bytes", true},
+    {"write", "write", "writes", "written", "space", "bytes", false},
+    {"sync", "sync", "syncs", "sync_time", "sync_time", "nanoseconds", false},
     {NULL, "", "", "", "", "", false},
 };
 

@@ -29,6 +29,8 @@ static const struct {
     {"block_count", "wait", ET_MEASURE_COUNT},
     {"goroutines", "thread", ET_MEASURE_DEFAULT},
     {"exceptions", "exception", ET_MEASURE_DEFAULT},
+    {"written", "write", ET_MEASURE_VALUE},
+    {"writes", "write", ET_MEASURE_COUNT},
 };
 
 /* ---- types ---- */
