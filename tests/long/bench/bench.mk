@@ -134,6 +134,12 @@ bench-switchback: $(BENCH_BUILD)/switchback
 	    EDGEPROF_ENDPOINT=file://"$(abspath $<)".ep $< $$level $$work $(SWITCHBACK_SECONDS) 0.3; done; done
 BENCHES += bench-switchback
 
+# The same work under what a user may pick instead.
+PEERS_ROUNDS ?= 9
+.PHONY: bench-peers
+bench-peers: $(PRELOAD_LIB) $(MEMORY_LIB)
+	@tests/long/bench/peers.py $^ $(BENCH_BUILD)/peers $(PEERS_ROUNDS)
+
 # Requests recorded at Pyroscope that get the same answers; RECORDING=FILE replays another recording.
 .PHONY: bench-answers
 bench-answers: $(BUILD)/edgeprof
