@@ -67,6 +67,8 @@ def test_samples_of_several_periods(cli, start_server, folder):
             fleet.release(version, 6, BEFORE, start, samples=1000, periods=periods)
         done = cli.run("verdict", "--db", fleet.server.db, "--json")
         answer = json.loads(done.out)
+        told = [json.loads(cli.run("top", "--json", "--db", fleet.server.db, "--tag", f"version={side['version']}").out)["samples"] for side in answer["sides"]]
+        assert [side["samples"] for side in answer["sides"]] == told, "as every other command says"
         found.append((round(sum(side["samples"] for side in answer["sides"]) / 12_000, 2), answer["devices_needed"]))
     assert 0.95 < found[0][0] < 1.05 and found[1][0] == pytest.approx(found[0][0] / 10, rel=0.1), found
     assert found[1][1] > found[0][1], found

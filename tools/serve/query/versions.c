@@ -259,13 +259,14 @@ static int load_some(struct comparer *c, const int64_t *ids, size_t count)
     return err ? err : et_store_counts(c->store, et_fleet_memory(&c->out->fleet) - before);
 }
 
-static int load_all(struct comparer *c)
+static int load_side(struct comparer *c, enum et_side side)
 {
     int64_t ids[SOME];
     size_t count = 0;
     int err = 0;
     for (size_t i = 0; i < c->count && !err; i++) {
-        if (c->processes[i].entry) {
+        size_t entry = c->processes[i].entry;
+        if (entry && c->out->fleet.entries[entry - 1].side == side) {
             ids[count++] = c->processes[i].id;
         }
         if (count && (count == SOME || i + 1 == c->count)) {
@@ -273,6 +274,14 @@ static int load_all(struct comparer *c)
             count = 0;
         }
     }
+    return err;
+}
+
+/* One side after the other: how many samples came is known of all processes together that are loaded at once. */
+static int load_all(struct comparer *c)
+{
+    int err = load_side(c, ET_LEFT);
+    err = err ? err : load_side(c, ET_RIGHT);
     for (size_t i = 0; i < c->out->fleet.count; i++) {
         c->out->samples[c->out->fleet.entries[i].side] += c->out->fleet.entries[i].samples;
     }
