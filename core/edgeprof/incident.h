@@ -85,6 +85,10 @@ int ep_incident(const char *name);
 uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms);
 void ep_incident_span_end(uint32_t span);
 
+/* Gives an open span another name, of which it copies at most 95 bytes. Nothing happens if it has ended, or gets
+ * another name at the same time. Not together with its end. Context: signal. */
+void ep_incident_span_name(uint32_t span, const char *name);
+
 /* Reports that the program is alive. If no call comes for ep_incident_config.heartbeat_ms, an incident is triggered.
  * Context: signal. */
 void ep_heartbeat(void);

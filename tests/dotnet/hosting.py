@@ -43,6 +43,11 @@ def in_process():
         done = subprocess.run(command, env={**clean_environment(), **added}, capture_output=True, text=True)
         print(done.stdout, end="")
         check(done.returncode == 0 and not done.stderr, f"{command[0]}: status {done.returncode}, nothing on stderr{': ' + done.stderr if done.stderr else ''}")
+    database = os.path.join(folder, "db")
+    subprocess.run([edgeprof, "import", "--db", database, os.path.join(folder, "routes.profile")], check=True, capture_output=True)
+    listed = subprocess.run([edgeprof, "incidents", "--db", database], capture_output=True, text=True)
+    slow = listed.stdout.count("/orders/{id}")
+    check(slow >= 2, f"{slow} incidents of slow requests are called by their route{': ' + listed.stdout + listed.stderr if slow < 2 else ''}")
 
 
 def configure(section):

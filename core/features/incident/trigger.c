@@ -15,6 +15,7 @@
 #define SPANS         64u
 #define MS            1000000u
 #define NAME_WORDS    (EP_INCIDENT_NAME / 8)
+#define NAME_TRIES    1000u
 
 enum { SLOT_FREE, SLOT_WRITING, SLOT_SET };
 
@@ -30,8 +31,8 @@ static struct span {
     atomic_uint serial;
     atomic_uint told; /* serial of the span that was noted while it was open */
     atomic_uint limit_ms, tid;
-    _Atomic uint64_t start_ns; /* 0: not complete */
-    _Atomic uint64_t name[NAME_WORDS];
+    _Atomic uint64_t start_ns;         /* 0: not complete */
+    _Atomic uint64_t name[NAME_WORDS]; /* its last byte counts changes: odd while another name replaces this one */
 } spans[SPANS];
 
 static struct {
@@ -162,25 +163,42 @@ static void heartbeat_look(uint64_t now_ns, unsigned limit_ms)
 
 /* ---- spans ---- */
 
-static void span_name_set(struct span *span, const char *text)
+static unsigned char changes(uint64_t last_word)
+{
+    unsigned char bytes[sizeof last_word];
+
+    memcpy(bytes, &last_word, sizeof bytes);
+    return bytes[sizeof bytes - 1];
+}
+
+/* The word that counts is written last. */
+static void span_name_set(struct span *span, const char *text, unsigned char count)
 {
     char name[EP_INCIDENT_NAME];
     uint64_t word;
 
     name_copy(name, text ? text : "", name_size(text));
+    name[EP_INCIDENT_NAME - 1] = (char)count;
     for (unsigned i = 0; i < NAME_WORDS; i++) {
         memcpy(&word, name + 8 * i, sizeof word);
-        atomic_store_explicit(&span->name[i], word, memory_order_relaxed);
+        atomic_store_explicit(&span->name[i], word, memory_order_release);
     }
 }
 
+/* A name that is being replaced all the time is left out. */
 static void span_name_get(struct span *span, char name[EP_INCIDENT_NAME])
 {
-    for (unsigned i = 0; i < NAME_WORDS; i++) {
-        uint64_t word = atomic_load_explicit(&span->name[i], memory_order_relaxed);
-        memcpy(name + 8 * i, &word, sizeof word);
+    for (unsigned tries = 0; tries < NAME_TRIES; tries++) {
+        uint64_t before = atomic_load(&span->name[NAME_WORDS - 1]);
+        for (unsigned i = 0; i < NAME_WORDS; i++) {
+            uint64_t word = atomic_load_explicit(&span->name[i], memory_order_acquire);
+            memcpy(name + 8 * i, &word, sizeof word);
+        }
+        name[EP_INCIDENT_NAME - 1] = 0;
+        if (!(changes(before) & 1) && atomic_load(&span->name[NAME_WORDS - 1]) == before)
+            return;
     }
-    name[EP_INCIDENT_NAME - 1] = 0;
+    memset(name, 0, EP_INCIDENT_NAME);
 }
 
 uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms)
@@ -200,7 +218,7 @@ uint32_t ep_incident_span_begin(const char *name, uint32_t limit_ms)
         if (limit < atomic_load_explicit(&used.least_ms, memory_order_relaxed))
             atomic_store_explicit(&used.least_ms, limit, memory_order_relaxed);
         atomic_store_explicit(&span->tid, own_tid(), memory_order_relaxed);
-        span_name_set(span, name);
+        span_name_set(span, name, 0);
         atomic_store_explicit(&span->start_ns, ep_port_uptime_ns(), memory_order_release);
         if (!atomic_load_explicit(&used.spans, memory_order_relaxed) && !atomic_exchange(&used.spans, true))
             wake_collect(); /* it begins to look */
@@ -220,12 +238,32 @@ static struct ep_trigger span_trigger(struct span *span, unsigned cause, uint64_
     return trigger;
 }
 
+static bool span_is_open(const struct span *span, uint32_t token)
+{
+    unsigned serial = atomic_load_explicit(&span->serial, memory_order_relaxed);
+    return serial & 1 && (serial << 6 | token % SPANS) == token;
+}
+
+void ep_incident_span_name(uint32_t token, const char *name)
+{
+    struct span *span = &spans[token % SPANS];
+    uint64_t last = atomic_load(&span->name[NAME_WORDS - 1]), taken = last;
+    const unsigned char count = changes(last);
+
+    memset((char *)&taken + sizeof taken - 1, count + 1, 1);
+    if (!span_is_open(span, token) || count & 1 ||
+        !atomic_compare_exchange_strong(&span->name[NAME_WORDS - 1], &last, taken))
+        return;
+    atomic_thread_fence(memory_order_release);
+    span_name_set(span, name, (unsigned char)(count + 2));
+}
+
 void ep_incident_span_end(uint32_t token)
 {
     struct span *span = &spans[token % SPANS];
     unsigned serial = atomic_load_explicit(&span->serial, memory_order_relaxed);
 
-    if (!(serial & 1) || (serial << 6 | token % SPANS) != token)
+    if (!span_is_open(span, token))
         return;
     uint64_t start_ns = atomic_load_explicit(&span->start_ns, memory_order_relaxed);
     const struct ep_trigger trigger = span_trigger(span, EP_INCIDENT_SPAN, start_ns, ep_port_uptime_ns());

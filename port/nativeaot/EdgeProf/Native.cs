@@ -290,6 +290,9 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_incident_span_begin")]
     public static extern uint SpanBegin(byte* name, uint limitMs);
 
+    [DllImport(Library, EntryPoint = "ep_incident_span_name")]
+    public static extern void SpanName(uint span, byte* name);
+
     [DllImport(Library, EntryPoint = "ep_incident_span_end")]
     public static extern void SpanEnd(uint span);
 

@@ -51,6 +51,13 @@ public static unsafe partial class Profiler
         return Native.SpanBegin(bytes, limit);
     }
 
+    internal static void NameSpan(uint token, string name)
+    {
+        var bytes = stackalloc byte[IncidentNameBytes];
+        CopyName(name, bytes);
+        Native.SpanName(token, bytes);
+    }
+
     /// <summary>As many whole characters as there is room for, and a 0.</summary>
     private static void CopyName(string name, byte* bytes)
     {

@@ -45,6 +45,13 @@ internal static class SpanWatch
             activity.SetCustomProperty(Property, new WatchedSpan(Profiler.BeginSpan(activity.DisplayName, 0)));
     }
 
+    /// <summary>From now on an incident of this span has the name of its request's route.</summary>
+    internal static void NameByRoute(Activity root, string route)
+    {
+        if (on && root.GetCustomProperty(Property) is WatchedSpan span)
+            span.Name(route);
+    }
+
     private static void Stopped(Activity activity)
     {
         if (activity.GetCustomProperty(Property) is WatchedSpan span)

@@ -36,6 +36,8 @@ internal sealed class SpanState
             return false;
         routed = true;
         Endpoint = TagNode.OfEndpoint(route);
+        if (Features.Incidents)
+            SpanWatch.NameByRoute(Root, route);
         return true;
     }
 

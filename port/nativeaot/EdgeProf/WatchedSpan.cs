@@ -8,6 +8,12 @@ public readonly struct WatchedSpan : IDisposable
 
     internal WatchedSpan(uint token) => this.token = token;
 
+    internal void Name(string name)
+    {
+        if (Features.Incidents && token != 0)
+            Profiler.NameSpan(token, name);
+    }
+
     /// <summary>The work has ended. A second call has no effect.</summary>
     public void Dispose()
     {

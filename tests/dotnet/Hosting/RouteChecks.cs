@@ -4,6 +4,7 @@ using OpenTelemetry.Trace;
 /// <summary>The label endpoint of ASP.NET Core's requests is their route, with and without OpenTelemetry.</summary>
 internal sealed class RouteChecks(Checks checks, string directory)
 {
+    private const int SlowMs = 300;
     private readonly List<(string Where, uint Tags)> seen = [];
 
     public async Task RunAsync()
@@ -59,7 +60,11 @@ internal sealed class RouteChecks(Checks checks, string directory)
         var builder = WebApplication.CreateSlimBuilder();
         builder.WebHost.UseUrls("http://127.0.0.1:0");
         builder.Logging.ClearProviders();
-        builder.Services.AddEdgeProf(options => (options.Endpoint, options.RouteLabels) = ($"file://{directory}/routes.profile", labels));
+        builder.Services.AddEdgeProf(options =>
+        {
+            (options.Endpoint, options.RouteLabels) = ($"file://{directory}/routes.profile", labels);
+            options.Incidents = new ProfilerIncidents { Enabled = true, SpanLimit = TimeSpan.FromMilliseconds(SlowMs), Gap = TimeSpan.FromMilliseconds(1) };
+        });
         if (trace is not null)
             builder.Services.AddOpenTelemetry().WithTracing(trace);
         var app = builder.Build();
@@ -75,7 +80,7 @@ internal sealed class RouteChecks(Checks checks, string directory)
         app.MapGet("/orders/{id}", async (string id) =>
         {
             See("handler");
-            await Task.Delay(1);
+            await Task.Delay(id == "8" && trace is not null ? 2 * SlowMs : 1);
             await Task.Yield();
             See("after await");
             return id;

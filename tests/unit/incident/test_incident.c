@@ -319,12 +319,14 @@ TEST(test_long_names)
 TEST(test_spans)
 {
     begin((struct ep_incident_config){.tail_ms = 1, .span_ms = 1000, .gap_ms = 1});
-    uint32_t quick = ep_incident_span_begin("quick", 0), slow = ep_incident_span_begin("slow", 5000);
+    uint32_t quick = ep_incident_span_begin("quick", 0), slow = ep_incident_span_begin("no name yet", 5000);
+    ep_incident_span_name(slow, "slow");
     ep_sim.uptime_ns += 900 * MS;
     ep_incident_span_end(quick);
     ticks(5, 71);
     pass(4 * SECOND);
     ep_incident_span_end(quick); /* a token of the past */
+    ep_incident_span_name(quick, "quick");
     assert_int_equal(got.messages, 0);
     for (unsigned i = 0; i < 20; i++)
         pass(100 * MS);
