@@ -226,7 +226,7 @@ endif
 # ---- tests that need .NET ----
 
 # The programs with the package are one executable, which its name tells what to do: publishing costs most.
-NA_ONE   := Context Heap Incidents Kinds Lifecycle Names Native Published Waits Workload
+NA_ONE   := Context Counted Heap Incidents Kinds Lifecycle Loads Names Native Published Waits Workload
 NA_ALL   := $(call na_published,Programs)
 NA_FILES := $(wildcard tests/dotnet/Programs/*) tests/dotnet/Work.cs $(wildcard port/nativeaot/EdgeProf.OpenTelemetry/*) $(NA_SOURCE)
 na_one    = $(dir $(NA_ALL))$(1)
@@ -442,24 +442,48 @@ $(NA_ARM64)/%/done: $(wildcard tests/dotnet/Async/*) $(NA_SOURCE) $(NA_BUILD)/na
 	$(NA_LOCKED) dotnet publish -nologo -v quiet -p:EdgeProfBuild="$(abspath $(@D))"/ -p:ForRuntime=linux-arm64 -p:ForDotNet=$* \
 	    -p:EdgeProfNativeLibrary="$(abspath $(NA_BUILD)/native/linux-arm64/libedgeprof.a)" $(NA_ARM64_$*:%=-p:ForVersion=%) tests/dotnet/Async
 	@touch $@
-na_async_arm64 = tests/dotnet/async.py $(BUILD)/edgeprof $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async \
+na_async_arm64_program = $(NA_ARM64)/$(1)/Async/bin/Release/net$(1).0/linux-arm64/publish/Async
+NA_ASYNC_ARM64_10 := $(call na_async_arm64_program,10)
+na_async_arm64 = tests/dotnet/async.py $(BUILD)/edgeprof $(call na_async_arm64_program,$(1)) \
     $(NA_ARM64)/$(1)/work $(2) 0.15 $(NA_QEMU_aarch64)
 test-nativeaot-async-arm64: $(NA_ARM64)/9/done $(NA_ARM64)/10/done $(BUILD)/edgeprof
 	@$(call na_async_arm64,9,6000)
 	@$(call na_async_arm64,10,6000)
 
-# What a program counts itself, with the real runtime on a whole machine.
-.PHONY: test-nativeaot-machine na-programs
+# What a program counts itself, with the real runtime on a whole machine: one boot for all but the power cut. Each program is a link to
+# one executable by its name.
+.PHONY: test-nativeaot-machine na-programs na-crasher
 na-programs: $(NA_ALL)
-build/deps/arm64/bin/busybox:
+# Ends in many ways, with the package.
+NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/Crasher
+$(NA_CRASHER): $(wildcard tests/dotnet/Crasher/*) $(NA_SOURCE) $(NA_LIB)
+	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/with/ -p:EdgeProfNativeLibrary="$(abspath $(NA_LIB))" -p:EdgeProfCrash=true tests/dotnet/Crasher
+	@touch $@
+na-crasher: $(NA_CRASHER)
+build/deps/arm64/modules/ext4.ko:
 	tools/build/setup.sh arm64
 NA_MACHINE := $(NA_BUILD)/machine
-NA_RUNNER  := tests/arm/qemu/on_machine.py
-test-nativeaot-machine: $(BUILD)/edgeprof build/deps/arm64/bin/busybox
-	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-programs
-	@mkdir -p $(NA_MACHINE) && for f in Heap Heap.dbg; do \
-	    ln -f build/qemu-aarch64/nativeaot/Programs/bin/Release/net10.0/linux-arm64/publish/Programs$${f#Heap} $(NA_MACHINE)/$$f; done
-	@RUNNER=$(NA_RUNNER) tests/dotnet/heap.py $(BUILD)/edgeprof $(NA_MACHINE)/Heap $(NA_MACHINE)/heap
+NA_BOOT    := tests/arm/qemu/on_machine.py boot
+NA_ON_MACHINE = build/qemu-aarch64/nativeaot/$(1)/bin/Release/net10.0/linux-arm64/publish
+NA_MACHINE_PROGRAMS := Counted Heap Incidents Kinds Loads Waits
+.PHONY: na-machine
+na-machine: $(BUILD)/edgeprof $(NA_ARM64)/10/done build/deps/arm64/modules/ext4.ko
+	@$(MAKE) --no-print-directory -s BOARD=qemu-aarch64 na-programs na-crasher
+	@mkdir -p $(NA_MACHINE) && for f in $(NA_MACHINE_PROGRAMS); do \
+	    ln -f $(call NA_ON_MACHINE,Programs)/Programs $(NA_MACHINE)/$$f; ln -f $(call NA_ON_MACHINE,Programs)/Programs.dbg $(NA_MACHINE)/$$f.dbg; done
+test-nativeaot-machine: na-machine
+	@$(NA_BOOT) $(call NA_ON_MACHINE,Programs)/Programs$(subst $(NA_EMPTY) $(NA_EMPTY),,$(NA_MACHINE_PROGRAMS:%=,%)) $(call NA_ON_MACHINE,with/Crasher)/Crasher $(NA_ASYNC_ARM64_10) -- \
+	    tests/dotnet/machine.sh $(BUILD)/edgeprof $(NA_MACHINE) $(call NA_ON_MACHINE,with/Crasher)/Crasher $(NA_ASYNC_ARM64_10)
+	@tests/dotnet/ends.py $(BUILD)/edgeprof $(NA_MACHINE)/Counted $(NA_MACHINE)/work --power
+
+# What services do, by exactness: rows of docs/accuracy.md. LOAD_SECONDS of CPU time for each.
+.PHONY: bench-nativeaot-loads
+LOAD_SECONDS := 3
+NA_LOADS      = tests/dotnet/loads.py $(BUILD)/edgeprof
+bench-nativeaot-loads: na-machine $(call na_one,Loads)
+	@echo "x86-64"; $(NA_LOADS) $(call na_one,Loads) $(NA_BUILD)/loads $(LOAD_SECONDS)
+	@echo "qemu-aarch64"; RUNNER="$(NA_QEMU_aarch64)" $(NA_LOADS) $(NA_MACHINE)/Loads $(NA_BUILD)/loads $(LOAD_SECONDS)
+	@echo "whole aarch64 machine"; $(NA_BOOT) $(NA_MACHINE)/Loads -- $(NA_LOADS) $(NA_MACHINE)/Loads $(NA_MACHINE)/work $(LOAD_SECONDS)
 
 # A program with every kind, as seen by the server and by pprof's readers.
 NA_KINDS := $(call na_one,Kinds)

@@ -2,7 +2,7 @@
 """Every kind of profile of a real service arrives: in `edgeprof serve` with its own unit, count and stacks, and in the pprof that
 the device itself writes under the names that Go's profiles have.
 
-usage: kinds.py EDGEPROF PROGRAM WORK"""
+usage: kinds.py EDGEPROF PROGRAM WORK           RUNNER in the environment starts the program, such as on_machine.py"""
 import json
 import os
 import re
@@ -35,7 +35,7 @@ wrong = []
 def run(**settings):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
     env.update({"EDGEPROF_" + k: v for k, v in settings.items()}, EDGEPROF_LEVEL="high", EDGEPROF_SERVICE="kinds")
-    out = subprocess.run([program, SECONDS], env=env, capture_output=True, text=True)
+    out = subprocess.run([*os.environ.get("RUNNER", "").split(), program, SECONDS], env=env, capture_output=True, text=True)
     if out.returncode:
         sys.exit(f"kinds.py: the program ended with {out.returncode}\n{out.stdout}{out.stderr}")
 

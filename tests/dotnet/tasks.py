@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """`edgeprof tasks` with a real program whose pending methods are known (tests/dotnet/Async, Pending.cs).
 
-usage: tasks.py EDGEPROF PROGRAM WORK [OBJECTS]
+usage: tasks.py EDGEPROF PROGRAM WORK [OBJECTS]           RUNNER in the environment starts the program: on_machine.py
 
 Each list has exactly the chains that are pending, also while other threads allocate and await; what is complete or garbage is not
 in it. Prints what a list costs, with OBJECTS more objects in the heap."""
@@ -14,7 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 edgeprof, program, work = (os.path.abspath(argument) for argument in sys.argv[1:4])
 objects = sys.argv[4] if len(sys.argv) > 4 else "100000"
 os.makedirs(work, exist_ok=True)
-socket = os.path.join(work, "control")
+socket = os.environ.get("MACHINE_CONTROL") or os.path.join(work, "control")
+machine = "MACHINE" in os.environ
+settings = {"EDGEPROF_CONTROL": "4041" if machine else socket, "EDGEPROF_CONTROL_TOKEN": "a token that is long enough", "MACHINE_STDIN": "1"}
+os.environ.update(EDGEPROF_CONTROL_TOKEN=settings["EDGEPROF_CONTROL_TOKEN"])
 CHECKOUT = "Orders.Db.ReadAsync <- Orders.Pricing.SumAsync <- Orders.Api.CheckoutAsync"
 BATCH = " <- Orders.Api.BatchAsync"
 DELAY = "[System.Threading.Tasks.Task+DelayPromise] <- Orders.Clock.PauseAsync"
@@ -50,7 +53,7 @@ def stood(first):
 env = {name: value for name, value in os.environ.items() if not name.startswith(("EDGEPROF", "PYROSCOPE", "OTEL"))}
 if os.path.exists(socket):
     os.unlink(socket)
-with subprocess.Popen([program, "tasks"], env={**env, "EDGEPROF_CONTROL": socket}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+with subprocess.Popen([*os.environ.get("RUNNER", "").split(), program, "tasks"], env={**env, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                       text=True) as process:
     def say(line):
         process.stdin.write(line + "\n")
@@ -64,9 +67,9 @@ with subprocess.Popen([program, "tasks"], env={**env, "EDGEPROF_CONTROL": socket
     all_ms, list_ms = stood(lists(PENDING, METHODS))
     print(f"figure tasks_stood_ms {all_ms} ms\nfigure tasks_list_ms {list_ms} ms")
     say("busy")
-    for _ in range(30):
+    for _ in range(3 if machine else 30):
         lists(PENDING)
-    for _ in range(20):
+    for _ in range(2 if machine else 20):
         two_lists(PENDING)
     say("open")
     del PENDING[CHECKOUT]

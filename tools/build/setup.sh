@@ -190,12 +190,12 @@ download() {
 }
 
 # The network of QEMU's machine `virt`, which Debian's kernel has as modules.
-modules='virtio_mmio failover net_failover virtio_net'
+modules='virtio_mmio failover net_failover virtio_net virtio_blk crc16 mbcache jbd2 crc32c_generic libcrc32c ext4'
 
 # foreign ARCHITECTURE PACKAGE [PACKAGE...]: build/deps/ARCHITECTURE with vmlinuz, config, modules/*.ko, musl's lib and usr, and
 # the files of the other packages; apt verifies signatures
 foreign() {
-    [ ! -f "$deps/$1/modules/virtio_net.ko" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
+    [ ! -f "$deps/$1/modules/ext4.ko" ] || ! ls "$deps/$1"/lib/*-linux-musl*/libc.so >/dev/null 2>&1 || return 0
     telling "fetching musl and Debian packages for $*"
     mkdir -p "$deps"
     architecture=$1

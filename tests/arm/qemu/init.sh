@@ -11,7 +11,7 @@ mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /tmp
 mount -t devtmpfs devtmpfs /dev
 exec </dev/console >/dev/console 2>&1
-for module in virtio_mmio failover net_failover virtio_net; do
+for module in virtio_mmio failover net_failover virtio_net virtio_blk crc16 mbcache jbd2 crc32c_generic ext4; do
     [ ! -f /modules/$module.ko ] || insmod /modules/$module.ko
 done
 echo '127.0.0.1 localhost

@@ -7,10 +7,12 @@ if (name == "Programs.dll")
 return name switch
 {
     "Context" => await ContextProgram.Run(args),
+    "Counted" => CountedProgram.Run(),
     "Heap" => HeapProgram.Run(args),
     "Incidents" => Slow.Run(args),
     "Kinds" => KindsProgram.Run(args),
     "Lifecycle" => LifecycleProgram.Run(args),
+    "Loads" => LoadsProgram.Run(args),
     "Names" => await NamesProgram.Run(args),
     "Native" => NativeProgram.Run(args),
     "Published" => await Published.RunAsync(),

@@ -85,11 +85,6 @@ test-crash-dotnet test-crash-dotnet-many:
 else
 $(call na_published,Crasher): $(wildcard tests/dotnet/Crasher/*)
 	$(NA_PUBLISH) tests/dotnet/Crasher
-# The same with the package.
-NA_CRASHER := $(NA_BUILD)/with/Crasher/bin/Release/$(NA_FRAMEWORK)/$(NA_RID)/publish/Crasher
-$(NA_CRASHER): $(wildcard tests/dotnet/Crasher/*) $(NA_SOURCE) $(NA_LIB)
-	$(NA_PUBLISH) -p:EdgeProfBuild="$(abspath $(NA_BUILD))"/with/ -p:EdgeProfCrash=true tests/dotnet/Crasher
-	@touch $@
 # What .NET does with many null references: a signal handler that returns into RhpThrowHwEx.
 NULL_ENVIRONMENT := EDGEPROF_KINDS=cpu EDGEPROF_RATE=250 EDGEPROF_SERVICE=null
 null_share = tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(1) --name "null references, $(2)" --samples 150 --cut 0.5

@@ -3,7 +3,7 @@
 
     dotnet.py EDGEPROF PROGRAM [PRELOAD [MANY]]
 
-Without PRELOAD the program has the package, with EdgeProfCrash=true. With MANY: so many null references in ten processes instead, each beside as many without edgeprof, and their CPU time.
+RUNNER in the environment starts the program, such as on_machine.py. Without PRELOAD the program has the package, with EdgeProfCrash=true. With MANY: so many null references in ten processes instead, each beside as many without edgeprof, and their CPU time.
 """
 import json
 import os
@@ -30,7 +30,7 @@ def run(folder, how, profiled=True, count=2000):
     if profiled:
         environment |= {'EDGEPROF_ENDPOINT': f'file://{folder}/out', 'EDGEPROF_CRASH': f'{folder}/spool/'}
         environment |= {'LD_PRELOAD': preload} if preload else {}
-    done = subprocess.run([program, how, *([] if count == 2000 else [str(count)])], env=environment, capture_output=True, text=True,
+    done = subprocess.run([*os.environ.get('RUNNER', '').split(), program, how, *([] if count == 2000 else [str(count)])], env=environment, capture_output=True, text=True,
                           timeout=60 + count / 1000)
     check(f'caught {count}\n' in done.stdout, f'{how}: {done.stdout} {done.stderr}')
     return done.returncode

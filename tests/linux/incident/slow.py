@@ -6,6 +6,7 @@
 SLOW is tests/linux/incident/slow.c or, with --dotnet, tests/dotnet/Programs/Incidents.cs.
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -162,7 +163,7 @@ def check_firefox(reason, incident, profile):
 def run(reason, requests, endpoint, **more):
     # Emulators let no thread read the stack of another, so a wait is recorded when it ends.
     done = subprocess.run([*emulator, slow, reason, str(requests), *(['2000'] if emulator else [])], capture_output=True, text=True, timeout=300,
-                          env={'EDGEPROF_ENDPOINT': endpoint, 'EDGEPROF_SERVICE': reason, 'TMPDIR': str(folder), **more})
+                          env={k: v for k, v in os.environ.items() if k == 'MACHINE'} | {'EDGEPROF_ENDPOINT': endpoint, 'EDGEPROF_SERVICE': reason, 'TMPDIR': str(folder), **more})
     check(done.returncode == 0 and not done.stdout, f'{reason}: {done.returncode} {done.stdout} {done.stderr}')
 
 
