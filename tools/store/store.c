@@ -44,7 +44,7 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
     case SQLITE_CORRUPT:
         return "restore a backup, or move it away and start with a new one";
     case SQLITE_NOTADB:
-        return "name another file";
+        return "expected a file that `edgeprof serve` has written";
     default:
         return "";
     }
