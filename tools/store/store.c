@@ -39,6 +39,12 @@ static const char *find_advice(struct et_store *store, int sqlite_code)
         return "no permission to write to it or its folder";
     case SQLITE_CANTOPEN:
         return sqlite3_system_errno(store->db) ? strerror(sqlite3_system_errno(store->db)) : "";
+    case SQLITE_IOERR: {
+        const int error = sqlite3_system_errno(store->db);
+        return error == EFBIG ? "the limit of the size of files is reached; raise it with \"ulimit -f\""
+               : error        ? strerror(error)
+                              : "";
+    }
     case SQLITE_BUSY:
         return "another program is writing to it";
     case SQLITE_CORRUPT:

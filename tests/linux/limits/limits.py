@@ -128,6 +128,14 @@ def while_it_runs():
     want(pattern.search(line), f"edgeprof status says: {line!r}")
 
 
+def file_size():
+    """`edgeprof run` itself below the limit of the size of files: no room for its database."""
+    done = subprocess.run(["prlimit", "--fsize=5120", edgeprof, "run", "--", program, "none"], capture_output=True, text=True)
+    print(f"fsize: {done.stderr.strip()}")
+    want(done.returncode == 125 and done.stderr.endswith('the limit of the size of files is reached; raise it with "ulimit -f"\n'),
+         f"fsize: ended with {done.returncode}: {done.stderr}")
+
+
 os.environ["BUSY_MS"] = "300"
 os.environ["BUSY_AS_KIB"] = least_address_space()
 outcomes = {limit: run([program, limit]) for limit, *_ in CASES}
@@ -138,6 +146,7 @@ print("linked:\nlimit | what is counted or said | exit status and output same | 
 for limit, _, _, reason in CASES:
     with_library(limit, reason, outcomes[limit])
 while_it_runs()
+file_size()
 if wrong:
     sys.exit("limits.py: " + "\nlimits.py: ".join(wrong))
 print("limits.py: all limits are survived, said and accounted for")
