@@ -19,8 +19,11 @@
 
 #include <string.h>
 
+extern void ep_notice_line(const char *line) __attribute__((weak)); /* if the program has ep_notice_to() */
+
 static struct ep_outlive_head *kept; /* NULL: nothing is shared */
 static atomic_bool due;              /* the memory shall be shared */
+static atomic_bool failed;           /* it could not, and no line says so yet */
 static struct ep_own_text own_text;
 
 size_t ep_outlive_private(size_t memory_size)
@@ -103,6 +106,8 @@ void ep_outlive_due(struct ep *ep)
         atomic_store(&due, true); /* another thread uses the memory; later, then */
     else if ((kept = ep_port_outlive ? ep_port_outlive() : NULL) != NULL)
         head_fill(ep);
+    else
+        atomic_store(&failed, true); /* said later: this may be a signal handler */
     ep_publish(ep);
 }
 
@@ -136,6 +141,9 @@ static void outlive_modules(bool pinned)
 static void outlive_round(struct ep *ep, uint64_t now_ns)
 {
     (void)now_ns;
+    if (atomic_exchange(&failed, false) && ep_notice_line)
+        ep_notice_line("if this process is killed, its last profile is lost: its memory cannot be in the folder of "
+                       "EDGEPROF_OUTLIVE, whose file system may be full");
     if (!kept)
         return;
     kept->period_ns = atomic_load(&ep->period_ns);
@@ -158,6 +166,7 @@ static void outlive_end(struct ep *ep)
 static void outlive_forked(void)
 {
     atomic_store(&due, false);
+    atomic_store(&failed, false);
     kept = NULL;
 }
 

@@ -114,6 +114,9 @@ static void end(const char *how, char **arguments)
             pause();
     if (strcmp(how, "crash") == 0)
         raise(SIGSEGV);
+    if (strcmp(how, "grow") == 0) /* until the kernel kills it for want of memory */
+        for (void *more = &done; more;)
+            memset(more = malloc(1 << 20), 1, 1 << 20);
     if (strcmp(how, "exec") == 0)
         execv(arguments[0], arguments);
     if (strcmp(how, "exit") == 0)
