@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """A process that ends without exit() has its CPU time until then in the profile of `edgeprof run`, by function: by the
-system call exit_group(), SIGKILL from outside, a crash, exec; with threads, in a forked child, and a child that the C
+system call exit_group(), SIGKILL from outside, the out-of-memory killer, a crash, exec; with threads, in a forked child, and a child that the C
 library does not know leaves the profile alone. No file stays.
 
 usage: sudden.py EDGEPROF SUDDEN"""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,6 +48,37 @@ def check(how, threads, code, least, *more, level="high"):
              f"{text}")
 
 
+def check_oom():
+    """The kernel kills it for want of memory, in a control group of 48 MiB. "": this machine gives none."""
+    group = next((path for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup") if os.path.exists(os.path.join(path, "cgroup.procs"))), "")
+    own = os.path.join(group, f"sudden-{os.getpid()}")
+    try:
+        os.mkdir(own)
+    except OSError:
+        return ""
+    try:
+        limit = next(path for name in ("memory.limit_in_bytes", "memory.max") if os.path.exists(path := os.path.join(own, name)))
+        with open(limit, "w") as file:
+            file.write(str(48 << 20))
+        done = subprocess.run([edgeprof, "run", "--level", "high", "--interval", "600000", "-n", "50", "--", "sh", "-c",
+                               f'echo $$ >{own}/cgroup.procs; exec "{program}" grow {MS} 0'], capture_output=True, text=True, timeout=120)
+    except (OSError, StopIteration):
+        return ""
+    finally:
+        os.rmdir(own)
+    hot = shares(done.stdout).get("hot_main", 0)
+    if done.returncode != 137 or "was killed, and meanwhile the kernel has killed" not in done.stderr or hot < 80:
+        sys.exit(f"sudden.py: killed for want of memory: {done.returncode}, hot_main has {hot} %\n{done.stdout}{done.stderr}")
+    return f"; of one that the kernel killed for want of memory {hot:.1f} %"
+
+
+def check_no_room():
+    """One line where the memory cannot outlive the process: here for a limit of the size of files."""
+    done = subprocess.run([edgeprof, "run", "--", "prlimit", "--fsize=16384", program, "exit", MS, "0"], capture_output=True, text=True, timeout=120)
+    if done.returncode != 7 or len(re.findall("^edgeprof: if this process is killed, its last profile is lost", done.stderr, re.M)) != 1:
+        sys.exit(f"sudden.py: no line says that the memory cannot outlive the process: {done.returncode} {done.stderr}")
+
+
 worst = min(check("group", "0", 7, 95), check("thread", "2", 7, 95), check("wait", "2", 137, 95), check("crash", "2", 139, 95),
             check("exec", "2", 0, 95, "/bin/true"))
 check("group", "2", 7, 85, level="low")  # a period of 53 ms a thread may be open
@@ -57,4 +89,5 @@ done = subprocess.run([edgeprof, "run", "--", "sh", "-c", f'echo "$EDGEPROF_OUTL
 folder = done.stdout.split("\n")[0]
 if not folder.startswith("/dev/shm/") or os.path.exists(folder) or "ended by" in done.stderr:
     sys.exit(f"sudden.py: the folder {folder!r} is left, or a line says that a signal ended the program: {done.stderr!r}")
-print(f"sudden.py: at least {worst:.1f} % of the CPU time of 5 processes without exit() by function")
+check_no_room()
+print(f"sudden.py: at least {worst:.1f} % of the CPU time of 5 processes without exit() by function{check_oom()}")
