@@ -84,11 +84,12 @@ struct ep_work *ep_port_work(void);
 
 /* Parts of edgeprof that need memory of the calling thread, and that not every program links. They do not use static
  * TLS, because a library that is loaded later gets static TLS from a small reserve. */
-enum ep_thread_part { EP_PART_OTEL, EP_PART_ALLOCATIONS, EP_PART_EXCEPTIONS, EP_PART_HEAP, EP_PARTS };
+enum ep_thread_part { EP_PART_OTEL, EP_PART_ALLOCATIONS, EP_PART_EXCEPTIONS, EP_PART_HEAP, EP_PART_WRITES, EP_PARTS };
 #define EP_PART_OTEL_BYTES        272
 #define EP_PART_ALLOCATIONS_BYTES 160
 #define EP_PART_EXCEPTIONS_BYTES  136
 #define EP_PART_HEAP_BYTES        40
+#define EP_PART_WRITES_BYTES      72
 
 /* Returns the calling thread's memory for a part, aligned to 8 bytes, zero at the thread's start and valid as long as
  * the thread exists. NULL: the system has none. Context: signal. */

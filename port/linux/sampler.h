@@ -45,7 +45,7 @@ struct ep_linux_here {
     uint64_t fork_blocked; /* signals blocked by fork_prepare() */
     uint64_t shown[EP_LINUX_SHOWN];
     _Alignas(8) unsigned char parts[EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES +
-                                    EP_PART_HEAP_BYTES];
+                                    EP_PART_HEAP_BYTES + EP_PART_WRITES_BYTES];
 };
 
 /* That of the calling thread; NULL: the system has no memory for it. Context: signal. */

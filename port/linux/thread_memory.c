@@ -135,7 +135,9 @@ __attribute__((hot)) struct ep_work *ep_port_work(void)
 void *ep_port_thread_part(enum ep_thread_part part)
 {
     static const unsigned at[] = {0, EP_PART_OTEL_BYTES, EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES,
-                                  EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES};
+                                  EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES,
+                                  EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES +
+                                      EP_PART_HEAP_BYTES};
     struct ep_linux_here *here = ep_linux_here();
 
     return here ? here->parts + at[part] : NULL;

@@ -29,6 +29,14 @@
 #define PATH_BYTES  1024u
 
 _Thread_local struct ep_write_watcher ep_write_mine;
+
+/* Of `granted` bytes, the thread's first stratum is behind by those that are not left. */
+struct strata {
+    uint64_t granted;
+    struct ep_stratum bytes, time;
+};
+_Static_assert(sizeof(struct strata) <= EP_PART_WRITES_BYTES, "room in a thread's memory");
+
 atomic_uint ep_write_files[EP_WRITE_FILES];
 
 /* ---- labels: the folder, and the file's name with '#' for each number ---- */
@@ -136,18 +144,19 @@ static unsigned known_of(int fd)
 /* ---- which writes and syncs are sampled ---- */
 
 /* A write of less than this changes nothing but the stratum's position. */
-static size_t bytes_granted(const struct ep_stratum *stratum)
+static uint32_t bytes_granted(const struct ep_stratum *stratum)
 {
     bool ahead = stratum->chosen >= stratum->position;
+    uint64_t bytes = ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position;
 
-    return (size_t)(ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position);
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
-static uint64_t advance(struct ep_write_watcher *me, size_t size)
+static uint64_t advance(struct ep_write_watcher *me, struct strata *strata, size_t size)
 {
-    me->bytes.position += me->granted - me->left;
-    uint64_t stands_for = ep_stratum_advance(&me->bytes, size, ep_hook_period(EP_KIND_WRITE));
-    me->left = me->granted = bytes_granted(&me->bytes);
+    strata->bytes.position += strata->granted - me->left;
+    uint64_t stands_for = ep_stratum_advance(&strata->bytes, size, ep_hook_period(EP_KIND_WRITE));
+    strata->granted = me->left = bytes_granted(&strata->bytes);
     return stands_for;
 }
 
@@ -176,11 +185,12 @@ __attribute__((noinline)) void ep_write_look(int fd, size_t size)
     atomic_signal_fence(memory_order_seq_cst);
     const unsigned known = known_of(fd);
     const bool file = (known & EP_WRITE_CLASS) == EP_WRITE_FILE, own = file && ep_linux_here_is_own();
-    const uint64_t stands_for = file && !own ? advance(me, size) : 0;
+    struct strata *strata = file && !own ? ep_port_thread_part(EP_PART_WRITES) : NULL;
+    const uint64_t stands_for = strata ? advance(me, strata, size) : 0;
     if (own)
         ep_write_own(EP_KIND_WRITE, size);
     if (stands_for)
-        record(known, EP_KIND_WRITE, ep_stratum_count(&me->bytes, stands_for, size), stands_for);
+        record(known, EP_KIND_WRITE, ep_stratum_count(&strata->bytes, stands_for, size), stands_for);
     atomic_signal_fence(memory_order_seq_cst);
     me->busy = false;
     errno = kept;
@@ -197,11 +207,12 @@ __attribute__((noinline)) void ep_write_synced(int fd, uint64_t from)
     me->busy = true;
     atomic_signal_fence(memory_order_seq_cst);
     const bool own = ep_linux_here_is_own();
-    const uint64_t stands_for = own ? 0 : ep_stratum_advance(&me->time, ns, ep_hook_period(EP_KIND_SYNC));
+    struct strata *strata = own ? NULL : ep_port_thread_part(EP_PART_WRITES);
+    const uint64_t stands_for = strata ? ep_stratum_advance(&strata->time, ns, ep_hook_period(EP_KIND_SYNC)) : 0;
     if (own)
         ep_write_own(EP_KIND_SYNC, ns);
     if (stands_for)
-        record(known_of(fd), EP_KIND_SYNC, ep_stratum_count(&me->time, stands_for, ns), stands_for);
+        record(known_of(fd), EP_KIND_SYNC, ep_stratum_count(&strata->time, stands_for, ns), stands_for);
     atomic_signal_fence(memory_order_seq_cst);
     me->busy = false;
     errno = kept;

@@ -20,12 +20,11 @@
 enum { EP_WRITE_NEW, EP_WRITE_FILE, EP_WRITE_OTHER };
 extern atomic_uint ep_write_files[EP_WRITE_FILES];
 
-/* left: bytes until ep_write_look() must be called; of `granted` ones, by which the stratum is behind. inside: in a
- * function of stdio, which may call others. */
+/* left: bytes until ep_write_look() must be called. inside: in a function of stdio, which may call others. As small as
+ * it can be: this is static TLS. */
 struct ep_write_watcher {
-    size_t left, granted;
+    uint32_t left;
     bool busy, inside;
-    struct ep_stratum bytes, time;
 };
 extern _Thread_local struct ep_write_watcher ep_write_mine;
 
@@ -47,7 +46,7 @@ static inline __attribute__((always_inline)) void ep_write_note(int fd, ssize_t 
     if (known == EP_WRITE_OTHER || me->inside)
         return;
     if (__builtin_expect(known == EP_WRITE_FILE && (size_t)size < me->left, 1))
-        me->left -= (size_t)size;
+        me->left -= (uint32_t)size;
     else
         ep_write_look(fd, (size_t)size);
 }
