@@ -68,7 +68,7 @@ static int opened(const char *path, int flags)
 static bool enter(void)
 {
     char *folders[] = {"site/symbols"};
-    const struct et_list symbols = {.items = (const char **)folders, .count = 1};
+    const struct et_list symbols = {.items = (const char **)folders, .count = 1}, sources = {0};
     const struct et_relay_config relay = {0};
     const struct et_serve_settings settings = {
         .db = "site/db-link/e.db",
@@ -77,10 +77,12 @@ static bool enter(void)
     if (et_reader_start(et_confine_possible()) != 0) {
         return false;
     }
-    et_sandbox_enter(
-        &(struct et_sandbox_config){
-            .settings = &settings, .relay = &relay, .symbols = &symbols, .symbols_store = "site/store"},
-        &line);
+    et_sandbox_enter(&(struct et_sandbox_config){.settings = &settings,
+                                                 .relay = &relay,
+                                                 .symbols = &symbols,
+                                                 .sources = &sources,
+                                                 .symbols_store = "site/store"},
+                     &line);
     et_buf_free(&line);
     return et_sandbox_state().seccomp;
 }
