@@ -530,7 +530,7 @@ def test_control(cli, controlled):
     at = ("--at", controlled)
     assert_says(cli.run("status", *at, env=env), "level    low", "kinds    cpu", "sent     .*")
     assert_says(cli.run("level", "--at", "unix:" + controlled, "high", env=env), "level    high",
-                "kinds    cpu wait lock alloc live exception gc thread heap")
+                "kinds    cpu wait lock alloc live exception gc thread heap write sync")
     assert_says(cli.run("kinds", *at, "cpu,lock", env=env), "kinds    cpu lock")
     assert_says(cli.run("kinds", "on", "gc,wait", "off", "cpu", env=dict(env, EDGEPROF_CONTROL=controlled)), "kinds    wait lock gc")
     assert cli.run("threads", *at, env=env).returncode == 0

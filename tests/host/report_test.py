@@ -103,7 +103,7 @@ def test_database_and_server_agree(cli, busy):
 
 def test_json(cli, busy):
     document = json.loads(report(cli, busy, "--json"))
-    assert document["service"] == "svc" and document["to"] - document["from"] == 24 * HOUR
+    assert document["service"] == "svc" and 0 <= document["to"] - document["from"] - 24 * HOUR <= 1  # the clock moves on
     for note in document["notes"]:
         assert set(note) == {"section", "look", "value", "unit", "text", "command"} and note["command"].startswith("edgeprof ") and note["unit"]
     crashes = [note for note in document["notes"] if note["section"] == "Crashes"]

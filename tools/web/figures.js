@@ -1,6 +1,6 @@
 // Cards with one value each, and the processes of a profile.
 import { element } from './dom.js';
-import { formatCores, formatDuration, formatShare, formatTime, formatValue } from './format.js';
+import { aDay, formatCores, formatDuration, formatShare, formatTime, formatValue } from './format.js';
 
 export function figure(text, value, title, bad = false) {
   return element('div', { class: bad ? 'figure bad' : 'figure', title }, element('b', {}, value), element('span', {}, text));
@@ -18,13 +18,6 @@ function stacksOf(stats) {
 
 function sum(processes, pick) {
   return processes.reduce((total, process) => total + (process.stats ? pick(process.stats) : 0), 0);
-}
-
-const DAY = 86400;
-
-// Of what wears out, such as flash: how much it is a day.
-export function aDay(value, { kind, measure, covered, unit }) {
-  return kind === 'write' && measure === 'value' && covered > 0 ? `${formatValue(value * DAY / covered, unit)} a day` : '';
 }
 
 // whole: the profile covers the service; for a span, the duration of its profiles is not its own

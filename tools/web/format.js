@@ -88,3 +88,10 @@ export function formatTick(date) {
   }
   return `${two(date.getHours())}:${two(date.getMinutes())}${date.getSeconds() ? `:${two(date.getSeconds())}` : ''}`;
 }
+
+const DAY = 86400;
+
+// Of what wears out, such as flash: how much it is a day.
+export function aDay(value, { kind, measure, covered, unit }) {
+  return kind === 'write' && measure === 'value' && covered > 0 ? `${formatValue(value * DAY / covered, unit)} a day` : '';
+}

@@ -1,7 +1,6 @@
 // The table of a profile's functions: self (flat) and total (cum), and the hottest lines of each.
 import { element } from './dom.js';
-import { aDay } from './figures.js';
-import { formatShare, formatValue } from './format.js';
+import { aDay, formatShare, formatValue } from './format.js';
 import { meaningOf, showMeaning } from './meaning.js';
 import { Table, shareCell } from './table.js';
 

@@ -297,8 +297,8 @@ static void serve_index(char *buffer, struct ep_answer *answer)
         ep_text_put(&body, "</td></tr>\n");
     }
     ep_text_put(&body,
-                "</table>\n<p>allocs, block, exception, gc, heap and mutex are since the start, or with ?seconds=N of "
-                "the next N seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
+                "</table>\n<p>allocs, block, exception, gc, heap, mutex, sync and write are since the start, or "
+                "with ?seconds=N of the next N seconds. <a href=\"/metrics\">/metrics</a></p>\n</body></html>\n");
     answer_finish(&body, body.full ? -ENOBUFS : 0, "text/html; charset=utf-8", answer);
 }
 

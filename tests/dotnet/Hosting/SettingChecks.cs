@@ -10,7 +10,7 @@ internal static class SettingChecks
         ("Level", "loud", "Level must be Low, Medium or High, not 'loud'"),
         ("Level", "7", "Level must be Low, Medium or High, not 7"),
         ("Format", "xml", "Format must be Compact or Pprof, not 'xml'"),
-        ("Kinds", "cpu, magic", "Threads, HeapSizes, not 'cpu, magic'"),
+        ("Kinds", "cpu, magic", "HeapSizes, Writes, Syncs, not 'cpu, magic'"),
         ("Endpoint", "gateway:4040", "Endpoint must be http://host[:port][/prefix], the same with https, or file:///path, with credentials in Headers, not gateway:4040"),
         ("Endpoint", "http:///prefix", "Endpoint must be http://host"),
         ("Endpoint", "file://relative", "Endpoint must be http://host"),

@@ -279,7 +279,7 @@ def refusals():
     count, _ = top(run.url("/debug/pprof/goroutine", user=f"any:{TOKEN}@"))
     expect(count == THREADS, "go tool pprof with the token as a password")
     status, body, _ = run.get("/debug/pprof/", Authorization="Bearer " + TOKEN)
-    expect(status == 200 and body.count(b"<tr>") == 9, "the page with the token")
+    expect(status == 200 and body.count(b"<tr>") == 11, "the page with the token")
     run.stop()
     run = Program(EDGEPROF_LEVEL="low", EDGEPROF_PULL_TOKEN=TOKEN, everywhere=True, EDGEPROF_PULL_INSECURE="1")
     expect(run.get("/debug/pprof/", Authorization="Bearer " + TOKEN)[0] == 200, "all addresses, with consent")
