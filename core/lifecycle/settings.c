@@ -111,6 +111,7 @@ bool ep_settings_copy(struct ep_config *config, char *strings)
     if (!ep)
         return false;
     *config = ep->config;
+    config->flags &= ~(uint32_t)EP_ZERO_MEMORY; /* this run has used it */
     memcpy(strings, ep->strings, sizeof ep->strings);
     config->service = string_move(ep, config->service, strings);
     config->tags = string_move(ep, config->tags, strings);

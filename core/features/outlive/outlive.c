@@ -143,7 +143,7 @@ static void outlive_round(struct ep *ep, uint64_t now_ns)
     (void)now_ns;
     if (atomic_exchange(&failed, false) && ep_notice_line)
         ep_notice_line("if this process is killed, its last profile is lost: its memory cannot be in the folder of "
-                       "EDGEPROF_OUTLIVE, whose file system may be full");
+                       "EDGEPROF_OUTLIVE: a full file system, or a limit");
     if (!kept)
         return;
     kept->period_ns = atomic_load(&ep->period_ns);
