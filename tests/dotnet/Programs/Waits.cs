@@ -11,7 +11,7 @@ using EdgeProf;
 
 internal static unsafe class WaitsProgram
 {
-    private const int Wait = 2, Lock = 3, Threads = 8, Kinds = 10, CountAt = 6;
+    private const int Wait = 2, Lock = 3, Threads = 8, Kinds = 12, CountAt = 6;
     private static readonly object Gate = new();
     private static long lockTicks;
     private static bool failed;
