@@ -68,48 +68,6 @@ static void collect_losses(struct ep *ep)
     count_rules(ep, take(&ep->rule_misses));
 }
 
-void ep_collect_gather(struct ep *ep)
-{
-    EP_EACH_FEATURE (at, gather)
-        at.feature->gather(ep);
-}
-
-/* Adds the residual CPU time that is in front of the ring to the balance. True: the ring had nothing else. */
-static bool take_residuals(struct ep *ep)
-{
-    struct ep_record record;
-    struct ep_sample sample;
-
-    for (; ep_ring_peek(&ep->ring, &record); ep_ring_pop(&ep->ring, &record)) {
-        if (!ep_record_read(&record, &sample) || !sample.residual || sample.end != EP_FRAME_NONE)
-            return false;
-        ep_add_residual(ep, (int64_t)sample.value);
-    }
-    return true;
-}
-
-static bool has_losses(struct ep *ep)
-{
-    bool any = atomic_load(&ep->lost_samples) != 0;
-
-    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        any |= atomic_load(&ep->lost_value[kind]) != 0;
-    for (unsigned reason = 0; reason < EP_LOSS_REASONS; reason++)
-        any |= atomic_load(&ep->refused[reason]) != 0;
-    return any;
-}
-
-bool ep_collect_is_vain(struct ep *ep)
-{
-    if (EP_HAS_FEATURE(deliver) || EP_HAS_FEATURE(gauges) || has_losses(ep) || !ep_outbox_empty(&ep->deliver->outbox))
-        return false;
-    ep_collect_gather(ep);
-    if (!take_residuals(ep))
-        return false;
-    ep_add_residual(ep, (int64_t)take_wide(&ep->owed_ns));
-    return ep->collect->residual_balance_ns < (int64_t)ep->period_applied_ns;
-}
-
 bool ep_collect_abandon(struct ep *ep)
 {
     struct ep_record record;
@@ -145,6 +103,12 @@ static void scan(struct ep *ep, uint64_t now)
     if (ep->collect->scan_pause_ns > longest)
         ep->collect->scan_pause_ns = longest;
     ep->collect->next_scan_ns = now + ep->collect->scan_pause_ns;
+}
+
+void ep_collect_gather(struct ep *ep)
+{
+    EP_EACH_FEATURE (at, gather)
+        at.feature->gather(ep);
 }
 
 void ep_collect_round(struct ep *ep)

@@ -94,9 +94,6 @@ void ep_collect_early(struct ep *ep);
 bool ep_collect_held(const struct ep *ep);
 /* Adds a value to the tree and to the kind's totals, if the kind is enabled. Context: collect. */
 void ep_collect_add(struct ep *ep, unsigned node, enum ep_kind kind, unsigned label, uint32_t count, uint64_t value);
-/* At the end of a run whose threads never ran: true if there is nothing to send, not even a period of residual CPU
- * time. Else everything is left to the collect thread. Context: init. */
-bool ep_collect_is_vain(struct ep *ep);
 /* After the collect thread's end: counts as lost what threads have recorded since. False: nothing. Context: init. */
 bool ep_collect_abandon(struct ep *ep);
 /* Empties the tree without a message: nothing is sent. Context: collect. */

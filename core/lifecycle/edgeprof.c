@@ -149,20 +149,6 @@ static int threads_start(struct ep *ep)
     return 0;
 }
 
-/* Ends parked threads that would have nothing to do. False: they have, or are not parked. */
-static bool parked_end(struct ep *ep, uint64_t deadline_ns)
-{
-    if (!atomic_exchange(&ep->parked, false)) /* from here on nobody else starts them */
-        return false;
-    if (!ep_collect_is_vain(ep)) {
-        atomic_store(&ep->parked, true);
-        return false;
-    }
-    thread_end(EP_ROLE_COLLECT, deadline_ns);
-    thread_end(EP_ROLE_DELIVER, deadline_ns);
-    return true;
-}
-
 static void threads_stop(struct ep *ep, uint64_t deadline_ns)
 {
     bool done = false;
@@ -173,8 +159,6 @@ static void threads_stop(struct ep *ep, uint64_t deadline_ns)
     atomic_store(&ep->deliver->stop_deadline_ns, deadline_ns ? deadline_ns : 1);
     ep_deadline_shrink(&ep->deliver->send_deadline,
                        deadline_ns); /* must follow the store above: see struct ep_deliver_until */
-    if (parked_end(ep, deadline_ns))
-        return;
     if (!manual(ep) && ep_threads_resume(ep) == 0) {
         collect_end(ep, deadline_ns);
         deliver_end(ep, deadline_ns);
