@@ -93,6 +93,14 @@ static inline uint64_t ep_stratum_advance(struct ep_stratum *stratum, uint64_t s
     return 0;
 }
 
+/* Returns the least size of an event that changes more of the stratum than its position. Context: signal. */
+static inline uint64_t ep_stratum_reach(const struct ep_stratum *stratum)
+{
+    bool ahead = stratum->chosen >= stratum->position;
+
+    return ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position;
+}
+
 /* Returns the number of events that a chosen event stands for: stands_for / size, rounded at random so that its mean is
  * exact. At least 1 when stands_for >= size. Context: signal. */
 uint32_t ep_stratum_count(struct ep_stratum *stratum, uint64_t stands_for, uint64_t size);

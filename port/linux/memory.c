@@ -42,14 +42,6 @@ static bool memory_is_wanted(void)
     return (atomic_load_explicit(&ep_hook_kinds, memory_order_relaxed) & MEMORY) != 0 && !ep_linux_here_is_own();
 }
 
-/* An allocation of less than this changes nothing but the stratum's position. */
-static size_t bytes_granted(const struct ep_stratum *stratum)
-{
-    bool ahead = stratum->chosen >= stratum->position;
-
-    return (size_t)(ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position);
-}
-
 static uint64_t advance(struct ep_memory_watcher *me, size_t size)
 {
     const bool wanted = memory_is_wanted();
@@ -63,7 +55,7 @@ static uint64_t advance(struct ep_memory_watcher *me, size_t size)
         return 0;
     }
     uint64_t stands_for = ep_stratum_advance(stratum, size, ep_hook_period(EP_KIND_ALLOC));
-    me->left = me->granted = bytes_granted(stratum);
+    me->left = me->granted = (size_t)ep_stratum_reach(stratum);
     return stands_for;
 }
 

@@ -143,20 +143,12 @@ static unsigned known_of(int fd)
 
 /* ---- which writes and syncs are sampled ---- */
 
-/* A write of less than this changes nothing but the stratum's position. */
-static uint32_t bytes_granted(const struct ep_stratum *stratum)
-{
-    bool ahead = stratum->chosen >= stratum->position;
-    uint64_t bytes = ahead ? stratum->chosen - stratum->position + 1 : stratum->length - stratum->position;
-
-    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
-}
-
 static uint64_t advance(struct ep_write_watcher *me, struct strata *strata, size_t size)
 {
     strata->bytes.position += strata->granted - me->left;
     uint64_t stands_for = ep_stratum_advance(&strata->bytes, size, ep_hook_period(EP_KIND_WRITE));
-    strata->granted = me->left = bytes_granted(&strata->bytes);
+    uint64_t reach = ep_stratum_reach(&strata->bytes);
+    strata->granted = me->left = reach < UINT32_MAX ? (uint32_t)reach : UINT32_MAX;
     return stands_for;
 }
 
