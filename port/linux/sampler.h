@@ -44,8 +44,12 @@ struct ep_linux_here {
     struct ep_stratum stratum;
     uint64_t fork_blocked; /* signals blocked by fork_prepare() */
     uint64_t shown[EP_LINUX_SHOWN];
-    _Alignas(8) unsigned char parts[EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES +
-                                    EP_PART_HEAP_BYTES + EP_PART_WRITES_BYTES];
+    /* enum ep_thread_part */
+    _Alignas(8) unsigned char otel[EP_PART_OTEL_BYTES];
+    _Alignas(8) unsigned char allocations[EP_PART_ALLOCATIONS_BYTES];
+    _Alignas(8) unsigned char exceptions[EP_PART_EXCEPTIONS_BYTES];
+    _Alignas(8) unsigned char heap[EP_PART_HEAP_BYTES];
+    _Alignas(8) unsigned char writes[EP_PART_WRITES_BYTES];
 };
 
 /* That of the calling thread; NULL: the system has no memory for it. Context: signal. */

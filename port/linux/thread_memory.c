@@ -10,6 +10,7 @@
 #include "sampler.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -134,13 +135,16 @@ __attribute__((hot)) struct ep_work *ep_port_work(void)
 
 void *ep_port_thread_part(enum ep_thread_part part)
 {
-    static const unsigned at[] = {0, EP_PART_OTEL_BYTES, EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES,
-                                  EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES,
-                                  EP_PART_OTEL_BYTES + EP_PART_ALLOCATIONS_BYTES + EP_PART_EXCEPTIONS_BYTES +
-                                      EP_PART_HEAP_BYTES};
+    static const size_t at[EP_PARTS] = {
+        [EP_PART_OTEL] = offsetof(struct ep_linux_here, otel),
+        [EP_PART_ALLOCATIONS] = offsetof(struct ep_linux_here, allocations),
+        [EP_PART_EXCEPTIONS] = offsetof(struct ep_linux_here, exceptions),
+        [EP_PART_HEAP] = offsetof(struct ep_linux_here, heap),
+        [EP_PART_WRITES] = offsetof(struct ep_linux_here, writes),
+    };
     struct ep_linux_here *here = ep_linux_here();
 
-    return here ? here->parts + at[part] : NULL;
+    return here ? (unsigned char *)here + at[part] : NULL;
 }
 
 void ep_linux_here_forked(void)
