@@ -262,14 +262,17 @@ static void allow_debuginfod(struct grants *grants, const struct et_sandbox_conf
     allow_writing(grants, config->cache);
 }
 
+static void allow_folders(struct grants *grants, const struct et_list *folders)
+{
+    for (size_t i = 0; i < folders->count; i++) {
+        allow_folder(grants, folders->items[i]);
+    }
+}
+
 static void allow_symbols(struct grants *grants, const struct et_sandbox_config *config)
 {
-    for (size_t i = 0; i < config->symbols->count; i++) {
-        allow_folder(grants, config->symbols->items[i]);
-    }
-    for (size_t i = 0; i < config->sources->count; i++) {
-        allow_folder(grants, config->sources->items[i]);
-    }
+    allow_folders(grants, config->symbols);
+    allow_folders(grants, config->sources);
     if (config->symbols_store) {
         mkdir(config->symbols_store, 0777); /* as the first upload would */
         allow_writing(grants, config->symbols_store);
