@@ -20,7 +20,8 @@ struct ep *ep_hold(void);
 void ep_release(void);
 
 /* Copies the configuration of the profiler that runs, with its strings in a buffer of EP_STRINGS_BYTES, so that the
- * port can start it again. Returns false if none runs. Context: any thread. */
+ * port can start it again: without EP_ZERO_MEMORY, which holds for one run. Returns false if none runs. Context: any
+ * thread. */
 bool ep_settings_copy(struct ep_config *config, char *strings);
 
 /* Passes a line to the function that ep_notice_to() has set. Only programs that call ep_notice_to() link this function,
