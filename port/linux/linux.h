@@ -15,6 +15,11 @@
 /* Copies a text, cut to size - 1 bytes. Context: any thread. */
 void ep_linux_text_copy(char *to, size_t size, const char *from);
 
+/* Writes a number in base 10 or 16, and a 0: at most EP_LINUX_DIGITS bytes. Returns the number of digits.
+ * Context: signal. */
+#define EP_LINUX_DIGITS 21u
+size_t ep_linux_number_put(char *to, uint64_t number, unsigned base);
+
 /* The bounds of a thread's stack. */
 struct ep_linux_bounds {
     uintptr_t start, end;

@@ -138,15 +138,10 @@ static bool put(size_t *at, const char *text)
 
 static bool put_number(size_t *at, uint64_t number, unsigned base, const char *before)
 {
-    char digits[24];
-    size_t first = sizeof digits - 1;
+    char digits[EP_LINUX_DIGITS];
 
-    digits[first] = 0;
-    do {
-        digits[--first] = "0123456789abcdef"[number % base];
-        number /= base;
-    } while (number);
-    return put(at, before) && put(at, digits + first);
+    (void)ep_linux_number_put(digits, number, base);
+    return put(at, before) && put(at, digits);
 }
 
 static bool path_make(const char *folder, uint64_t oom_kills)

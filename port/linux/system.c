@@ -129,6 +129,18 @@ void ep_linux_text_copy(char *to, size_t size, const char *from)
     to[length] = 0;
 }
 
+size_t ep_linux_number_put(char *to, uint64_t number, unsigned base)
+{
+    size_t digits = 1;
+
+    for (uint64_t rest = number; rest >= base; rest /= base)
+        digits++;
+    to[digits] = 0;
+    for (size_t i = digits; i > 0; i--, number /= base)
+        to[i - 1] = "0123456789abcdef"[number % base];
+    return digits;
+}
+
 void ep_port_identity(struct ep_identity *identity)
 {
     struct utsname name;
@@ -179,13 +191,10 @@ const char *ep_port_env(const char *name)
 int ep_linux_task_read(uint32_t tid, const char *name, char *text, size_t size)
 {
     char path[48] = "/proc/self/task/";
-    size_t at = strlen(path), digits = 1;
+    size_t at = strlen(path);
 
-    for (uint32_t rest = tid; rest >= 10; rest /= 10)
-        digits++;
-    for (size_t i = digits; i > 0; i--, tid /= 10)
-        path[at + i - 1] = (char)('0' + tid % 10);
-    ep_linux_text_copy(path + at + digits, sizeof path - at - digits, name);
+    at += ep_linux_number_put(path + at, tid, 10);
+    ep_linux_text_copy(path + at, sizeof path - at, name);
     return ep_linux_read(path, text, size);
 }
 

@@ -81,25 +81,14 @@ static size_t fold(char *path, size_t size)
     return to;
 }
 
-static void put_number(char *to, unsigned number)
-{
-    unsigned digits = 1;
-
-    for (unsigned rest = number; rest >= 10; rest /= 10)
-        digits++;
-    to[digits] = 0;
-    for (; digits; number /= 10)
-        to[--digits] = (char)('0' + number % 10);
-}
-
 /* Only the end of a long path. */
 static unsigned label_of(int fd)
 {
     static const char deleted[] = " (deleted)", more[] = "...";
     const size_t tail = sizeof deleted - 1;
-    char name[32] = "/proc/self/fd/", path[PATH_BYTES], text[LABEL_BYTES];
+    char name[14 + EP_LINUX_DIGITS] = "/proc/self/fd/", path[PATH_BYTES], text[LABEL_BYTES];
 
-    put_number(name + strlen(name), (unsigned)fd);
+    (void)ep_linux_number_put(name + strlen(name), (unsigned)fd, 10);
     ssize_t got = readlink(name, path, sizeof path);
     if (got <= 0)
         return LABEL_OTHER;
