@@ -173,6 +173,7 @@ void ep_collect_thread(void)
         seen = atomic_load(&ep->collect_event.value);
     }
     ep_collect_round(ep);
+    atomic_store_explicit(&ep->counter[EP_COUNT_COLLECT_CPU_NS], ep_port_thread_cpu_ns(), memory_order_relaxed);
     while (!ep_collect_finish(ep, true) && ep_port_uptime_ns() < atomic_load(&ep->deliver->stop_deadline_ns)) {
         ep_port_wait(&ep->collect_event, seen, 10000000);
         seen = atomic_load(&ep->collect_event.value);

@@ -421,6 +421,8 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         [TAG(Stats, degraded_addresses)] = EP_COUNT_DEGRADED + EP_DETAIL_ADDRESSES - 1,
         [TAG(Stats, degraded_frames)] = EP_COUNT_DEGRADED + EP_DETAIL_FRAMES - 1,
         [TAG(Stats, clock_error)] = EP_COUNT_CLOCK_ERROR,
+        [TAG(Stats, collect_ns)] = EP_COUNT_COLLECT_CPU_NS,
+        [TAG(Stats, deliver_ns)] = EP_COUNT_DELIVER_CPU_NS,
     };
     struct ep *ep = source->ep;
     struct ep_source one = *source;
@@ -429,7 +431,7 @@ static bool write_stats(pb_ostream_t *s, const struct ep_source *source)
         if ((atomic_load(&ep->lost_count[one.index]) || atomic_load(&ep->lost_ns[one.index])) &&
             !ep_put_nested(s, TAG(Stats, losses), write_loss, &one))
             return false;
-    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, clock_error); tag++)
+    for (unsigned tag = TAG(Stats, samples); tag <= TAG(Stats, deliver_ns); tag++)
         if (!ep_put_number(s, tag, atomic_load(&ep->counter[counters[tag]])))
             return false;
     return true;

@@ -1,9 +1,10 @@
 /*
- * See short.h. A forked process is profiled after 100 ms of CPU time, and never for what the kernel does at its end.
- * The kernel has the exact sum of all processes that were waited for, so the rest is known exactly and nothing counts
- * twice.
+ * See short.h. A forked process is profiled after 100 ms of CPU time, and never for what the kernel does at its end. A
+ * sample stands for a period, in which a thread may end. The kernel has the exact sum of all processes that were waited
+ * for, so the difference is known exactly and nothing counts twice.
  */
 #include "tools/cmd/short.h"
+#include "tools/formats/compact.h"
 #include "tools/lib/kinds.h"
 #include "tools/lib/time_text.h"
 #include "tools/store/store.h"
@@ -12,21 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_NS = 20000000, LEAST_PART = 100 };
+enum { LEAST_NS = 4000000, LEAST_PART = 100, ENDS_NS = 2 * LEAST_NS };
+
+/* What the profiles say. chance_ns: a period of each of their threads, and the start and the end of their processes. */
+struct told {
+    uint64_t sum_ns, own_ns, chance_ns;
+};
 
 /* The sum of the run's CPU profiles, losses included. */
-static int profiled_ns(struct et_store *store, const struct et_short *run, uint64_t *sum)
+static int sum_profiles(struct et_store *store, const struct et_query *query, struct told *told)
 {
-    const struct et_query query = {.service = run->service,
-                                   .kind = ET_CPU,
-                                   .from_ns = run->from_ns,
-                                   .to_ns = run->to_ns,
-                                   .measure = ET_MEASURE_VALUE};
     struct et_timeline sums = {0};
-    int err = et_store_series(store, &query, run->to_ns - run->from_ns, &sums);
-    *sum = 0;
+    int err = et_store_series(store, query, query->to_ns - query->from_ns, &sums);
     for (size_t i = 0; !err && i < sums.line_count; i++) {
-        *sum += sums.lines[i].total;
+        told->sum_ns += sums.lines[i].total;
     }
     if (!err) {
         et_timeline_free(&sums);
@@ -34,12 +34,28 @@ static int profiled_ns(struct et_store *store, const struct et_short *run, uint6
     return err;
 }
 
-static int add_profile(struct et_store *store, const struct et_short *run, uint64_t rest_ns)
+static void add_process(void *context, const struct et_origin_row *row)
+{
+    struct told *told = context;
+    Edgeprof__V1__Stats *stats = row->stats ? edgeprof__v1__stats__unpack(NULL, row->stats_size, row->stats) : NULL;
+    if (stats) {
+        told->own_ns += stats->collect_ns + stats->deliver_ns;
+        told->chance_ns += ENDS_NS;
+        if (stats->samples) {
+            told->chance_ns += stats->weight_ns / stats->samples * (stats->threads ? stats->threads : 1);
+        }
+        edgeprof__v1__stats__free_unpacked(stats, NULL);
+    }
+}
+
+/* tags: "" for the command's own. */
+static int add_profile(struct et_store *store, const struct et_short *run, const char *tags, const char *name,
+                       uint64_t ns)
 {
     char host[256] = "";
     (void)gethostname(host, sizeof host - 1);
     const struct et_origin origin = {.service = run->service,
-                                     .tags = "pid=" ET_SHORT "\n",
+                                     .tags = tags,
                                      .host = host,
                                      .boot_id = "",
                                      .executable = "",
@@ -47,7 +63,7 @@ static int add_profile(struct et_store *store, const struct et_short *run, uint6
                                      .agent = "edgeprof run",
                                      .pid = (uint32_t)run->pid};
     int64_t id = et_store_origin(store, &origin);
-    int64_t frame = id < 0 ? id : et_store_frame(store, 0, 0, "[short processes]", "", 0);
+    int64_t frame = id < 0 ? id : et_store_frame(store, 0, 0, name, "", 0);
     int64_t node = frame < 0 ? frame : et_store_node(store, 0, frame);
     if (node < 0) {
         return (int)node;
@@ -59,23 +75,56 @@ static int add_profile(struct et_store *store, const struct et_short *run, uint6
                                .end_ns = run->to_ns - 1,
                                .quantum = 1,
                                .stacks.columns = ET_COLUMN_VALUE};
-    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = rest_ns});
+    et_stacks_add(&stored.stacks, &(struct et_stack){.node = node, .value = ns});
     int err = et_store_profile(store, &stored);
     et_stacks_free(&stored.stacks);
     return err;
 }
 
+static int add_rest(struct et_store *store, const struct et_short *run, const struct told *told, uint64_t least_ns)
+{
+    const uint64_t all = run->used_ns - told->sum_ns, most = told->own_ns < all ? told->own_ns : all,
+                   own = most > least_ns ? most : 0, rest = all - own;
+    int err = own ? add_profile(store, run, "", "[edgeprof]", own) : 0;
+    if (err || rest <= least_ns) {
+        return err;
+    }
+    return rest <= told->chance_ns ? add_profile(store, run, "", "[thread exit]", rest)
+                                   : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
+}
+
+/* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time. */
+static int change(struct et_store *store, const struct et_short *run, const struct et_query *query)
+{
+    const uint64_t part = run->used_ns / LEAST_PART, least = part > LEAST_NS ? part : LEAST_NS;
+    struct told told = {0};
+    int err = sum_profiles(store, query, &told);
+    err = err ? err : et_store_origins(store, query, add_process, &told);
+    if (err || !told.sum_ns) {
+        return err;
+    }
+    if (run->used_ns > told.sum_ns + least) {
+        return add_rest(store, run, &told, least);
+    }
+    if (told.sum_ns > run->used_ns + least && told.sum_ns - run->used_ns <= told.chance_ns) {
+        err = et_store_scale(store, query, (double)run->used_ns / (double)told.sum_ns);
+    }
+    return err == -EBUSY ? 0 : err;
+}
+
 int et_short_add(const struct et_short *run)
 {
     const char *why = "";
-    uint64_t sum = 0;
+    const struct et_query query = {.service = run->service,
+                                   .kind = ET_CPU,
+                                   .from_ns = run->from_ns,
+                                   .to_ns = run->to_ns,
+                                   .measure = ET_MEASURE_VALUE};
     struct et_store *store = et_store_open(run->db, false, &why);
-    int err = store ? profiled_ns(store, run, &sum) : -EIO;
-    uint64_t rest = run->used_ns > sum ? run->used_ns - sum : 0;
-    if (!err && sum && rest >= LEAST_NS && rest >= run->used_ns / LEAST_PART) {
-        err = et_store_begin(store);
-        int step = err ? err : add_profile(store, run, rest);
-        err = err ? err : et_store_end(store, step == 0);
+    int err = store ? et_store_begin(store) : -EIO;
+    if (!err) {
+        int step = change(store, run, &query);
+        err = et_store_end(store, step == 0);
         err = step ? step : err;
     }
     if (err) {

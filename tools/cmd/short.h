@@ -1,5 +1,5 @@
 /*
- * Part of `edgeprof run`: the CPU time of processes that no profile has.
+ * Part of `edgeprof run`: the sum of the CPU profiles is the CPU time of the kernel.
  */
 #ifndef ET_SHORT_H
 #define ET_SHORT_H
@@ -16,9 +16,14 @@ struct et_short {
     pid_t pid;                /* the program */
 };
 
-/* Adds the CPU time that the profiles of the run do not have to the database, as `[short processes]`. Adds nothing when
- * it is less than 20 ms or 1 % of the whole, or when there is no profile. Returns 0 or a negative errno value of the
- * store. */
+/* Makes the sum of the run's CPU profiles what the kernel says, when they differ by more than a tick of 4 ms and 1 %:
+ *
+ *   less   adds `[edgeprof]`, the CPU time of edgeprof's own threads; then, if a period of each thread is enough for
+ * it,
+ *          `[thread exit]`, else `[short processes]`
+ *   more   as far as a period of each thread explains it, lets samples stand for less
+ *
+ * Changes nothing when there is no profile. Returns 0 or a negative errno value of the store. */
 int et_short_add(const struct et_short *run);
 
 #endif

@@ -18,6 +18,7 @@
 
 /* A handle of a database. */
 struct et_store;
+struct et_query;
 
 /* Opens path, or ":memory:". create: create a missing database. NULL: *why (static, or freed by the next call) says
  * what failed. */
@@ -120,6 +121,11 @@ struct et_stored {
 
 int et_store_profile(struct et_store *store, const struct et_stored *stored);
 
+/* Multiplies the values of the received profiles that the query selects by its service, kind and time, and their
+ * period. -EBUSY: some are merged already, and nothing has changed. Call it between et_store_begin() and
+ * et_store_end(). */
+int et_store_scale(struct et_store *store, const struct et_query *query, double factor);
+
 /* Of messages that are kept as they came, the newest so many stay, of so many bytes, so that a query can read them; of
  * one device's service so many of that, so that one that sends again and again leaves those of others. */
 struct et_most {
@@ -165,7 +171,6 @@ int et_store_segment_drop(struct et_store *store, uint64_t segment);
 
 /* ---- reading ---- */
 
-struct et_query;
 /* Calls for each crash that the query selects by service, tags, host and time of arrival, the newest first. Returns 0
  * or an error; -ECANCELED: call() returned false. */
 int et_store_crashes(struct et_store *store, const struct et_query *query,

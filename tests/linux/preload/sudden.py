@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A process that ends without exit() has its CPU time until then in the profile of `edgeprof run`, by function: by the
 system call exit_group(), SIGKILL from outside, the out-of-memory killer, a crash, exec; with threads, in a forked child, and a child that the C
-library does not know leaves the profile alone. No file stays.
+library does not know leaves the profile alone. No file stays. The sum of a short process's profile is right.
 
 usage: sudden.py EDGEPROF SUDDEN"""
 import os
@@ -79,6 +79,16 @@ def check_no_room():
         sys.exit(f"sudden.py: no line says that the memory cannot outlive the process: {done.returncode} {done.stderr}")
 
 
+def check_sum():
+    """Between two periods of 53 ms the sum is what the program has used: to 4 ms or 1 %, and 4 ms for edgeprof's start and end."""
+    for ms in (80, 130):
+        text = subprocess.run([edgeprof, "run", "--level", "low", "--kind", "cpu", "--", program, "exit", str(ms), "0"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120).stdout
+        total = re.search(r" cpu: ([\d.]+)ms in ", text)
+        if not total or abs(float(total[1]) - ms) > 8 or "[short" in text:
+            sys.exit(f"sudden.py: the profile of a process with {ms} ms of CPU time:\n{text}")
+
+
 worst = min(check("group", "0", 7, 95), check("thread", "2", 7, 95), check("wait", "2", 137, 95), check("crash", "2", 139, 95),
             check("exec", "2", 0, 95, "/bin/true"))
 check("group", "2", 7, 85, level="low")  # a period of 53 ms a thread may be open
@@ -89,5 +99,6 @@ done = subprocess.run([edgeprof, "run", "--", "sh", "-c", f'echo "$EDGEPROF_OUTL
 folder = done.stdout.split("\n")[0]
 if not folder.startswith("/dev/shm/") or os.path.exists(folder) or "ended by" in done.stderr:
     sys.exit(f"sudden.py: the folder {folder!r} is left, or a line says that a signal ended the program: {done.stderr!r}")
+check_sum()
 check_no_room()
 print(f"sudden.py: at least {worst:.1f} % of the CPU time of 5 processes without exit() by function{check_oom()}")
