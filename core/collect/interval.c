@@ -50,7 +50,7 @@ const struct ep_box_header *ep_message_put(struct ep *ep, const struct ep_encodi
         .segment = ep->collect->segment,
         .cpu_ns = encoding->sums.value[EP_KIND_CPU],
         .lost_ns = encoding->sums.lost_ns,
-        .samples = ep_sums_samples(&encoding->sums),
+        .samples = ep_samples_of(ep, &encoding->sums),
         .end_ns = encoding->end_ns,
         .start_unix_ns = unix_ns ? encoding->start_ns + unix_ns : 0,
         .end_unix_ns = unix_ns ? encoding->end_ns + unix_ns : 0,
@@ -108,7 +108,7 @@ static unsigned encode_some(struct ep *ep, struct ep_encoding *encoding, bool la
     }
     encoding->limit = ep->collect->tree.nodes;
     ep_tree_sum(&ep->collect->tree, encoding->limit, &encoding->sums);
-    ep_lose(ep, EP_LOSS_TOO_LARGE, ep_sums_samples(&encoding->sums),
+    ep_lose(ep, EP_LOSS_TOO_LARGE, ep_samples_of(ep, &encoding->sums),
             encoding->sums.value[EP_KIND_CPU] - encoding->sums.lost_ns);
     ep->collect->tree.full = true; /* its dictionary cannot be sent either: the segment ends here */
     return ep->collect->tree.nodes;

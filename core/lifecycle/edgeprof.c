@@ -332,7 +332,7 @@ static bool count_undelivered(struct ep *ep)
     bool clean = sums.kinds == 0;
     EP_EACH_FEATURE (at, end)
         at.feature->end(ep);
-    ep_lose(ep, EP_LOSS_STOPPED, ep_sums_samples(&sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
+    ep_lose(ep, EP_LOSS_STOPPED, ep_samples_of(ep, &sums), sums.value[EP_KIND_CPU] - sums.lost_ns);
     for (; (header = ep_outbox_peek(&ep->deliver->outbox)) != NULL; ep_outbox_pop(&ep->deliver->outbox)) {
         ep_lose(ep, EP_LOSS_STOPPED, header->samples, header->cpu_ns - header->lost_ns);
         clean = false;

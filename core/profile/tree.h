@@ -49,15 +49,6 @@ struct ep_sums {
     uint32_t kinds;   /* kinds with a count or value */
     uint64_t lost_ns; /* CPU time in [lost: ...] frames under the root, already counted as lost */
 };
-/* Number of samples of all kinds. */
-static inline uint64_t ep_sums_samples(const struct ep_sums *sums)
-{
-    uint64_t samples = 0;
-
-    for (unsigned kind = EP_KIND_CPU; kind < EP_KINDS; kind++)
-        samples += sums->count[kind];
-    return samples;
-}
 /* Adds up the entries of nodes below limit, by kind. */
 void ep_tree_sum(const struct ep_tree *tree, unsigned limit, struct ep_sums *sums);
 

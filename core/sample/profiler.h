@@ -18,6 +18,7 @@
 #include "core/sample/tags.h"
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/hooks.h>
+#include "core/profile/tree.h"
 #include "core/unwind/unwind.h"
 #include <edgeprof/port_calls.h>
 
@@ -151,7 +152,7 @@ struct ep {
     uint64_t resume_at_ns;                  /* uptime; parked threads start then at the latest */
 
     _Atomic uint64_t counter[EP_COUNTERS];
-    _Atomic uint64_t kind_count[EP_KINDS], kind_value[EP_KINDS];
+    _Atomic uint64_t kind_samples[EP_KINDS], kind_count[EP_KINDS], kind_value[EP_KINDS];
     _Atomic uint64_t lost_count[EP_LOSS_REASONS], lost_ns[EP_LOSS_REASONS];
 
     struct ep_unsampled_reason unsampled[EP_UNSAMPLED];
@@ -190,8 +191,13 @@ bool ep_held_once(void);
 void ep_count(struct ep *ep, enum ep_counter counter, uint64_t amount);
 void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight_ns);
 
-/* Adds to a kind's totals. Context: collect. */
+/* Adds a sample to a kind's totals: the events that it stands for, and their value. Context: collect. */
 void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t value);
+
+/* Returns how many samples the sums come from. A tree keeps events, not samples, so this divides the events of a kind
+ * by the mean of this run; CPU samples are exact. A kind with events is at least one sample. Context: collect, deliver.
+ */
+uint64_t ep_samples_of(const struct ep *ep, const struct ep_sums *sums);
 
 /* Sets ep_start_error() to a, b and c joined, or to why; returns error. Context: init. */
 int ep_complain(int error, const char *a, const char *b, const char *c);

@@ -123,7 +123,7 @@ static unsigned part_of(struct ep_encoding *encoding, const struct stream *strea
 
 static void part_lose(struct ep *ep, const struct ep_sums *sums, enum ep_loss reason, bool own)
 {
-    ep_lose(ep, reason, ep_sums_samples(sums), sums->value[EP_KIND_CPU] - sums->lost_ns);
+    ep_lose(ep, reason, ep_samples_of(ep, sums), sums->value[EP_KIND_CPU] - sums->lost_ns);
     (void)atomic_fetch_add(&ep->deliver->lost_shown_ns[EP_SHOWN_REFUSED], own ? sums->value[EP_KIND_CPU] : 0);
 }
 
@@ -365,7 +365,7 @@ static uint32_t convert_unsent(struct ep *ep, const uint8_t **message, struct ep
     *header = (struct ep_box_header){
         .size = size,
         .segment = encoding.segment,
-        .samples = ep_sums_samples(&encoding.sums),
+        .samples = ep_samples_of(ep, &encoding.sums),
         .cpu_ns = encoding.sums.value[EP_KIND_CPU],
         .lost_ns = encoding.sums.lost_ns,
         .end_ns = encoding.end_ns,

@@ -20,13 +20,13 @@ internal static partial class EdgeProfLog
     [LoggerMessage(5, LogLevel.Information, "{Notice}")]
     public static partial void Again(this ILogger log, string notice);
 
-    [LoggerMessage(6, LogLevel.Warning, "{Count} samples or events lost: {Reason}; further ones are only counted")]
+    [LoggerMessage(6, LogLevel.Warning, "{Count} samples lost: {Reason}; further ones are only counted")]
     public static partial void Lost(this ILogger log, long count, string reason);
 
     [LoggerMessage(7, LogLevel.Warning, "the spool in {Directory} cannot store profiles, they stay in memory: {Reason}")]
     public static partial void SpoolFailed(this ILogger log, string directory, string reason);
 
-    [LoggerMessage(8, LogLevel.Information, "stopped: {Delivered} messages delivered, {Spooled} in the spool, {Lost} samples or events lost, cost {Cost:P2} of the CPU time")]
+    [LoggerMessage(8, LogLevel.Information, "stopped: {Delivered} messages delivered, {Spooled} in the spool, {Lost} samples lost, cost {Cost:P2} of the CPU time")]
     public static partial void Stopped(this ILogger log, long delivered, long spooled, long lost, double cost);
 
     [LoggerMessage(9, LogLevel.Warning, "the last profile was not delivered within {Timeout}")]

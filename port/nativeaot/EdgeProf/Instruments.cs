@@ -94,7 +94,7 @@ internal static unsafe class Instruments
         made.CreateObservableCounter("edgeprof.cpu.time", () => Read(CpuTimes), "s",
             "CPU time of profiling, on the profiler's threads and on the service's.");
         made.CreateObservableCounter("edgeprof.lost", () => Read(Lost), "{sample}",
-            "Samples, threads, and events that samples stand for, which are missing from profiles or have less detail, by reason.");
+            "Samples of any kind, and threads, which are missing from profiles or have less detail, by reason.");
         made.CreateObservableCounter("edgeprof.delivery.messages", () => Read(run => All(run).Delivered), "{message}",
             "Messages that the receiver has accepted.");
         made.CreateObservableCounter("edgeprof.delivery.size", () => Read(run => All(run).Bytes), "By",
