@@ -4,8 +4,8 @@
  * refuses one and only edgeprof's threads are in the way, the profiler stops, the call is made again, and a new run of
  * the profiler starts, whose threads are parked at first if they were.
  *
- * The linker puts these in front of the C library's (alone_wrap.c), or the preload library (preload_alone.c). Calls
- * by syscall() are not seen.
+ * The linker puts these in front of the C library's (alone_wrap.c), or the preload library (preload_alone.c); so are
+ * those by syscall() (filter_wrap.c, preload_filter.c).
  */
 #include "alone.h"
 
@@ -95,13 +95,13 @@ static void come_back(void)
     errno = kept;
 }
 
-int ep_linux_alone(long number, long a, long b)
+int ep_linux_alone(ep_linux_alone_call *call, long number, long a, long b)
 {
-    int result = (int)syscall(number, a, b);
+    int result = (int)call(number, a, b, 0, 0, 0, 0);
 
     if (result == 0 || !let_go())
         return result;
-    for (unsigned i = 0; i < TRIALS && (result = (int)syscall(number, a, b)) != 0 && is_refused(errno); i++)
+    for (unsigned i = 0; i < TRIALS && (result = (int)call(number, a, b, 0, 0, 0, 0)) != 0 && is_refused(errno); i++)
         pause_ms();
     come_back();
     return result;

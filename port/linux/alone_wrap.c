@@ -5,15 +5,16 @@
 
 #include "alone.h"
 
+ep_linux_alone_call __real_syscall;
 int __wrap_unshare(int flags);
 int __wrap_setns(int fd, int type);
 
 int __wrap_unshare(int flags)
 {
-    return ep_linux_alone(SYS_unshare, flags, 0);
+    return ep_linux_alone(__real_syscall, SYS_unshare, flags, 0);
 }
 
 int __wrap_setns(int fd, int type)
 {
-    return ep_linux_alone(SYS_setns, fd, type);
+    return ep_linux_alone(__real_syscall, SYS_setns, fd, type);
 }

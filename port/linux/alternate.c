@@ -4,26 +4,38 @@
  *
  *   tight   a handler of the program and a tick inside of it may not both fit. Handlers with SA_ONSTACK then keep
  *           edgeprof's signals blocked: a tick waits until they return (EP_LOSS_SMALL_STACK)
- *   tiny    not even a tick alone fits: the thread keeps them blocked while it has that stack
+ *   tiny    not even a tick alone fits: the thread has no timer while it has that stack. A mask would not do: the
+ *           program restores older ones, by siglongjmp() or the system call, and passes its own on by exec
  *
  * Stacks are seen when the program sets one, and, of threads whose calls of sigaltstack() nobody sees, with a tick.
  */
 #include "own_signal.h"
+#include "sampler.h"
+#include "thread_table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
+
+#include <edgeprof/edgeprof.h>
 
 #define SIGNALS 65
 /* BOARD_STACK_MAX, and room for the first call of a function that the loader still has to find. */
 #define HANDLER_BYTES 4096u
 /* The bytes that the program's own handler may use. */
 #define PROGRAM_BYTES 8192u
+/* Threads with a tiny stack. The signals of those that find no place are blocked instead. */
+#define TINY_THREADS 64u
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
 
 static atomic_bool tight_seen;
+static atomic_bool disarms; /* a tight one has SS_AUTODISARM: there is none while its handler runs */
+static atomic_uint tiny[TINY_THREADS], tiny_most;
 static atomic_bool guarded; /* the handlers that were installed before have been changed */
 
 /* The kernel's frame: all registers, up to 11 KiB on x86-64 with AMX. The handler only reads it, since the C library's
@@ -84,21 +96,126 @@ void ep_linux_stacks_guard_again(void)
     ep_linux_stacks_guard();
 }
 
+/* ---- threads with a tiny stack ---- */
+
+static atomic_uint *tiny_find(uint32_t tid)
+{
+    const unsigned most = atomic_load_explicit(&tiny_most, memory_order_acquire);
+
+    for (unsigned i = 0; i < most; i++)
+        if (atomic_load(&tiny[i]) == tid)
+            return &tiny[i];
+    return NULL;
+}
+
+bool ep_linux_stack_is_tiny(uint32_t tid)
+{
+    return tiny_find(tid) != NULL;
+}
+
+void ep_linux_stack_tiny_ends(uint32_t tid)
+{
+    atomic_uint *place = tiny_find(tid);
+
+    if (place)
+        atomic_store(place, 0);
+}
+
+/* Returns false if there is no place. */
+static bool tiny_begins(uint32_t tid)
+{
+    for (unsigned i = 0; i < TINY_THREADS && !tiny_find(tid); i++) {
+        unsigned none = 0, most = i;
+        (void)atomic_compare_exchange_strong(&tiny_most, &most, i + 1);
+        (void)atomic_compare_exchange_strong(&tiny[i], &none, tid);
+    }
+    return tiny_find(tid) != NULL;
+}
+
+void ep_linux_stacks_tiny_forget(void)
+{
+    const unsigned most = atomic_load(&tiny_most);
+
+    for (unsigned i = 0; i < most; i++) {
+        unsigned tid = atomic_load(&tiny[i]);
+        if (tid && ep_linux_cpu_ns(tid) == 0)
+            (void)atomic_compare_exchange_strong(&tiny[i], &tid, 0);
+    }
+}
+
+static void now_is(stack_t *stack)
+{
+    if (sigaltstack(NULL, stack) != 0)
+        stack->ss_flags = SS_DISABLE;
+}
+
+void ep_linux_stacks_forked(void)
+{
+    stack_t stack;
+
+    if (atomic_exchange(&tiny_most, 0) == 0)
+        return;
+    for (unsigned i = 0; i < TINY_THREADS; i++)
+        atomic_store(&tiny[i], 0);
+    now_is(&stack);
+    if (!(stack.ss_flags & SS_DISABLE) && is_tiny(stack.ss_size))
+        (void)tiny_begins(ep_linux_tid());
+}
+
+/* A tick that is on its way comes before this returns. */
+static void timer_remove(uint32_t tid)
+{
+    if (!ep_hold())
+        return;
+    struct ep_linux_slot *slot = ep_linux_samples() ? ep_linux_slot_of(tid) : NULL;
+    if (slot)
+        ep_linux_disarm(slot, EP_LINUX_USED_NOW);
+    ep_release();
+}
+
 int ep_linux_sigaltstack(ep_linux_alternate_call *real, const stack_t *wanted, stack_t *old)
 {
     const size_t size = wanted && !(wanted->ss_flags & SS_DISABLE) ? wanted->ss_size : 0;
+    const int before = errno;
 
     if (wanted) {
         frame_measure();
         ep_linux_stack_seen(size);
+        if (ep_linux_stack_is_tight(size) && (unsigned)wanted->ss_flags & SS_AUTODISARM)
+            atomic_store(&disarms, true);
         ep_linux_stacks_guard();
     }
+    const uint32_t tid = is_tiny(size) || atomic_load(&tiny_most) ? ep_linux_tid() : 0;
+    const bool had = tid && ep_linux_stack_is_tiny(tid), blocks = is_tiny(size) && !tiny_begins(tid);
     if (is_tiny(size))
+        timer_remove(tid);
+    if (blocks)
         (void)ep_linux_mask_raw(SIG_BLOCK, ep_linux_signals_ours());
+    errno = before;
     const int error = real(wanted, old);
     const int kept = errno;
-    if (wanted && (error ? is_tiny(size) : !is_tiny(size)))
-        (void)ep_linux_mask_raw(SIG_UNBLOCK, ep_linux_signals_ours());
+    if (wanted && !had && error)
+        ep_linux_stack_tiny_ends(tid);
+    if (wanted && !error && !is_tiny(size)) {
+        ep_linux_stack_tiny_ends(tid);
+        if (!ep_linux_stack_holds())
+            (void)ep_linux_mask_raw(SIG_UNBLOCK, ep_linux_signals_ours());
+    }
     errno = kept;
     return error;
+}
+
+uint64_t ep_linux_stack_holds(void)
+{
+    const int kept = errno;
+    stack_t now;
+
+    if (!ep_linux_stacks_tight())
+        return 0;
+    now_is(&now);
+    const bool there = now.ss_flags & SS_DISABLE ? atomic_load(&disarms)
+                                                 : now.ss_flags & SS_ONSTACK && ep_linux_stack_is_tight(now.ss_size);
+    const uint64_t held = there ? ep_linux_mask_raw(SIG_BLOCK, 0) & ep_linux_signals_ours() : 0;
+    errno = kept;
+    return held;
 }

@@ -85,6 +85,19 @@ void ep_linux_stack_seen(size_t size);
 void ep_linux_stacks_guard(void);
 void ep_linux_stacks_guard_again(void);
 
+/* Returns true if that thread has an alternate stack on which not even a tick has room. Context: any thread. */
+bool ep_linux_stack_is_tiny(uint32_t tid);
+/* That thread begins or ends. Context: any thread. */
+void ep_linux_stack_tiny_ends(uint32_t tid);
+/* Forgets ended threads. Context: collect. */
+void ep_linux_stacks_tiny_forget(void);
+/* In a forked child, of which the calling thread is the only one. Context: init. */
+void ep_linux_stacks_forked(void);
+
+/* Returns our numbers that must stay blocked, because the calling thread is in a handler on a tight stack.
+ * Async-signal-safe, keeps errno. Context: any thread. */
+uint64_t ep_linux_stack_holds(void);
+
 /* sigaltstack() for the program. Context: any thread. */
 int ep_linux_sigaltstack(ep_linux_alternate_call *real, const stack_t *wanted, stack_t *old);
 

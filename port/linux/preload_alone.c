@@ -9,6 +9,9 @@
 #include "alone.h"
 #include "preload.h"
 
+/* syscall() itself: preload_filter.c. Context: any thread. */
+ep_linux_alone_call ep_preload_call __attribute__((visibility("hidden")));
+
 static void stop_endpoints(void)
 {
     (void)ep_pull_stop();
@@ -23,10 +26,18 @@ void ep_preload_alone_begin(void)
 
 FUNCTION(int, unshare, (int flags))
 {
-    return ep_linux_alone(SYS_unshare, flags, 0);
+    return ep_linux_alone(ep_preload_call, SYS_unshare, flags, 0);
 }
 
 FUNCTION(int, setns, (int fd, int type))
 {
-    return ep_linux_alone(SYS_setns, fd, type);
+    return ep_linux_alone(ep_preload_call, SYS_setns, fd, type);
+}
+
+/* The same by syscall(). Context: any thread. */
+long ep_preload_call_alone(long number, long a, long b) __attribute__((visibility("hidden"), used));
+
+long ep_preload_call_alone(long number, long a, long b)
+{
+    return ep_linux_alone(ep_preload_call, number, a, b);
 }

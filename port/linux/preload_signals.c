@@ -35,6 +35,15 @@ FUNCTION(int, sigaltstack, (const stack_t *wanted, stack_t *old))
     return ep_linux_sigaltstack(next_sigaltstack(), wanted, old);
 }
 
+/* The same by syscall(): preload_filter.c. Context: any thread. */
+long ep_preload_call_stack(long number, const stack_t *wanted, stack_t *old) __attribute__((visibility("hidden"), used));
+
+long ep_preload_call_stack(long number, const stack_t *wanted, stack_t *old)
+{
+    (void)number;
+    return sigaltstack(wanted, old);
+}
+
 #define SIGNAL(name, flags) \
     FUNCTION(ep_linux_handler, name, (int signal, ep_linux_handler handler)) \
     { \
@@ -129,8 +138,9 @@ FUNCTION(int, signalfd, (int fd, const sigset_t *set, int flags))
 FUNCTION(int, sigsuspend, (const sigset_t *mask))
 {
     type_sigsuspend *next = next_sigsuspend();
+    sigset_t lent;
     uint64_t kept = ep_linux_mask_lend(mask);
-    int value = next(mask);
+    int value = next(ep_linux_mask_lent(mask, &lent));
     ep_linux_mask_return(kept);
     return value;
 }

@@ -27,7 +27,9 @@
     { \
         type_##name *next = next_##name(); \
         bool waits = is_wanted(WAITS); \
+        sigset_t lent; \
         uint64_t kept = ep_linux_mask_lend(mask); \
+        mask = ep_linux_mask_lent(mask, &lent); \
         if (waits) \
             wait_begin(wait); \
         int value = next passed; \

@@ -88,6 +88,7 @@ void ep_linux_thread_begins(struct ep_linux_bounds bounds)
         return;
     if (ep_linux_samples()) {
         uint32_t tid = ep_linux_tid();
+        ep_linux_stack_tiny_ends(tid);                       /* likewise */
         struct ep_linux_slot *stale = ep_linux_slot_of(tid); /* of an ended thread that had the same id */
         if (stale)
             ep_linux_disarm(stale, EP_LINUX_USED_BEFORE);

@@ -41,6 +41,7 @@ static void sampling_forked(void)
     if (ep_linux_sampling_forked())
         ep_linux_perf_forked();
     ep_linux_here_forked();
+    ep_linux_stacks_forked();
     ep_linux_claim_forked();
     ep_linux_threads_lost();
     ep_forked();
@@ -67,7 +68,7 @@ int ep_linux_fork_arm(void)
     int timer;
 
     fork_timer_plus_1 = 0;
-    if (ep_linux_signal_borrow() != 0)
+    if (ep_linux_stack_is_tiny(ep_linux_tid()) || ep_linux_signal_borrow() != 0)
         return -EBUSY;
     int error = ep_linux_timer_make(ep_linux_tid(),
                                     ep_linux_tick_value(EP_LINUX_FORK_OWNER >> 8, EP_LINUX_FORK_OWNER & 0xff), &timer);

@@ -98,10 +98,10 @@ int ep_linux_sighow(ep_linux_number_call *real, ep_linux_mask_call *mask, int ho
 
 /* ---- masks ---- */
 
-/* True if neither the set nor the thread's belief concerns our numbers. */
+/* True if neither the set nor the thread's belief nor a small stack concerns our numbers. */
 static inline bool is_unrelated(uint64_t asked)
 {
-    return ((asked & ep_linux_signals_ours()) | ep_linux_believed()) == 0;
+    return ((asked & ep_linux_signals_ours()) | ep_linux_believed()) == 0 && !ep_linux_stacks_tight();
 }
 
 int ep_linux_mask(ep_linux_mask_call *real, int how, const sigset_t *set, sigset_t *old)
@@ -114,7 +114,7 @@ int ep_linux_mask(ep_linux_mask_call *real, int how, const sigset_t *set, sigset
     uint64_t ours = ep_linux_signals_named(asked), was = ep_linux_believed(), now = was;
     if (set) {
         stripped = *set;
-        ep_linux_set_change(&stripped, ours, 0);
+        ep_linux_set_change(&stripped, ours, how == SIG_SETMASK ? ep_linux_stack_holds() : 0);
         now = how == SIG_BLOCK ? was | asked : how == SIG_UNBLOCK ? was & ~asked : asked;
     }
     int error = real(how, set ? &stripped : NULL, old);
@@ -122,12 +122,12 @@ int ep_linux_mask(ep_linux_mask_call *real, int how, const sigset_t *set, sigset
         return error;
     ep_linux_believe(now & ours);
     if (old)
-        ep_linux_set_change(old, 0, was);
+        ep_linux_set_change(old, ours, was);
     return 0;
 }
 
-/* The mask is not changed: the thread is blocked, so it has no ticks. A tick on the way into the call would end the
- * call, even though the mask blocks it. */
+/* The mask is not changed but for a small stack: the thread is blocked, so it has no ticks. A tick on the way into the
+ * call would end the call, even though the mask blocks it. */
 uint64_t ep_linux_mask_lend(const sigset_t *mask)
 {
     uint64_t asked = mask ? ep_linux_set_bits(mask) : 0, kept = ep_linux_believed();
@@ -138,6 +138,17 @@ uint64_t ep_linux_mask_lend(const sigset_t *mask)
     kept = ep_linux_believed();
     ep_linux_believe(asked & ours);
     return kept;
+}
+
+const sigset_t *ep_linux_mask_lent(const sigset_t *mask, sigset_t *room)
+{
+    const uint64_t held = mask ? ep_linux_stack_holds() : 0;
+
+    if (!held)
+        return mask;
+    *room = *mask;
+    ep_linux_set_change(room, 0, held);
+    return room;
 }
 
 void ep_linux_mask_return(uint64_t kept)

@@ -43,8 +43,9 @@ int ep_linux_sigwait(int (*real)(const sigset_t *set, int *signal), ep_linux_wai
 int ep_linux_signalfd(ep_linux_descriptor_call *real, int fd, const sigset_t *set, int flags);
 
 /* Called before and after a call with a temporary mask (ppoll, sigsuspend), NULL: none. The first returns the
- * thread's belief, which is the second's argument. */
+ * thread's belief, which is the last's argument; the second the mask for the call, which may be in `room`. */
 uint64_t ep_linux_mask_lend(const sigset_t *mask);
+const sigset_t *ep_linux_mask_lent(const sigset_t *mask, sigset_t *room);
 void ep_linux_mask_return(uint64_t kept);
 
 #endif

@@ -22,7 +22,9 @@
     int __wrap_##name arguments; \
     int __wrap_##name arguments \
     { \
+        sigset_t lent; \
         uint64_t kept = ep_linux_mask_lend(mask); \
+        mask = ep_linux_mask_lent(mask, &lent); \
         int value = __real_##name passed; \
         ep_linux_mask_return(kept); \
         return value; \

@@ -13,10 +13,11 @@
 #include <errno.h>
 
 /* Arms a thread without a timer. If that fails, the thread takes over the timer of the thread that used least CPU time,
- * provided that it used more itself. A thread that keeps the signal blocked gets no timer until it unblocks it. */
+ * provided that it used more itself. A thread that keeps the signal blocked, or whose alternate stack is too small for
+ * it, gets no timer until that is over. */
 static void arm_found(uint32_t tid, uint64_t now)
 {
-    if (ep_linux_still_blocks(tid)) {
+    if (ep_linux_stack_is_tiny(tid) || ep_linux_still_blocks(tid)) {
         (void)ep_linux_uncovered(tid, now, 0);
         return;
     }
@@ -120,6 +121,7 @@ static int scan_threads(void)
         return error;
     int armed = scan_end(&settled);
     ep_linux_stacks_forget();
+    ep_linux_stacks_tiny_forget();
     if (settled) /* else the next scan reports */
         ep_linux_uncovered_tell(process_ns);
     return armed;

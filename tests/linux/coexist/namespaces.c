@@ -55,6 +55,22 @@ static void *burn_long(void *unused)
     return unused;
 }
 
+/* As container tools do that were written for older C libraries; a thread has ended. */
+static int user_by_call(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, burn_long, NULL) != 0 || pthread_join(thread, NULL) != 0)
+        return KINDS_FAILED;
+    kinds_burn(WORK_MS);
+    if (syscall(SYS_unshare, CLONE_NEWUSER) != 0) {
+        perror("unshare");
+        return KINDS_CANNOT;
+    }
+    kinds_burn(200);
+    return KINDS_DONE;
+}
+
 /* What a child in the new namespace does. */
 static int child_works(int ending)
 {
@@ -241,6 +257,7 @@ static int in_child(void)
 
 const struct kinds_form kinds_namespaces[] = {
     {"user", user},
+    {"user-by-call", user_by_call},
     {"user-and-more", user_and_more},
     {"cgroup", cgroup},
     {"processes", processes},

@@ -9,7 +9,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -151,6 +154,131 @@ static int switches_in_handler(void)
         kinds_burn(1);
     }
     kinds_say("%d\n", rounds);
+    return KINDS_DONE;
+}
+
+/* ---- masks, and memory below a small stack that others use ---- */
+
+#ifdef __aarch64__
+#define LEAST 5120u /* the kernel's MINSIGSTKSZ; the C library's may be larger */
+#else
+#define LEAST 2048u
+#endif
+#define BELOW 65536u
+#define FILL  0x5a
+
+static void take_signal(int signal, siginfo_t *info, void *context)
+{
+    (void)signal, (void)info, (void)context;
+    for (volatile int i = 0; i < 300000; i++) {
+    }
+    handled++;
+}
+
+static unsigned ours_blocked(const sigset_t *set)
+{
+    unsigned blocked = 0;
+
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
+        blocked += sigismember(set, signal) == 1;
+    return blocked;
+}
+
+/* As code that must not be interrupted does. */
+static void block_and_restore(int signal, siginfo_t *info, void *context)
+{
+    sigset_t all, old;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, &old);
+    if (ours_blocked(&old))
+        kinds_say("blocked in the handler\n");
+    take_signal(signal, info, context);
+    (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    for (volatile int i = 0; i < 3000000; i++) {
+    }
+}
+
+static void unblock_all(int signal, siginfo_t *info, void *context)
+{
+    const struct timespec ms1 = {.tv_nsec = 1000000};
+    sigset_t none;
+
+    (void)sigemptyset(&none);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
+    for (volatile int i = 0; i < 3000000; i++) {
+    }
+    if (ppoll(NULL, 0, &ms1, &none) != 0)
+        kinds_say("interrupted\n");
+    take_signal(signal, info, context);
+}
+
+static int set_by_call(const stack_t *stack, stack_t *old)
+{
+    return (int)syscall(SYS_sigaltstack, stack, old);
+}
+
+static int watch_below(size_t size, int flags, int (*set)(const stack_t *, stack_t *),
+                       void (*handler)(int, siginfo_t *, void *))
+{
+    unsigned char *memory = mmap(NULL, BELOW + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const stack_t stack = {.ss_sp = memory + BELOW, .ss_size = size, .ss_flags = flags};
+    unsigned changed = 0;
+    sigset_t mask;
+
+    if (memory == MAP_FAILED)
+        return KINDS_FAILED;
+    memset(memory, FILL, BELOW);
+    if (set(&stack, NULL) != 0)
+        return KINDS_CANNOT;
+    kinds_burn(200);
+    handle(SIGUSR1, SA_ONSTACK, handler ? handler : take_signal);
+    for (unsigned i = 0; handler && i < 100; i++)
+        (void)raise(SIGUSR1);
+    (void)sigprocmask(SIG_BLOCK, NULL, &mask);
+    for (unsigned i = 0; i < BELOW; i++)
+        changed += memory[i] != FILL;
+    kinds_say("%u handled, %u bytes below have changed, %u blocked\n", handled, changed, ours_blocked(&mask));
+    return KINDS_DONE;
+}
+
+static int masks_in_handler(void)
+{
+    return watch_below(8192, 0, sigaltstack, block_and_restore);
+}
+
+static int masks_in_handler_disarmed(void)
+{
+    return watch_below(8192, (int)SS_AUTODISARM, sigaltstack, block_and_restore);
+}
+
+static int no_masks_in_handler(void)
+{
+    return watch_below(8192, 0, sigaltstack, unblock_all);
+}
+
+static int small_by_call(void)
+{
+    return watch_below(8192, 0, set_by_call, take_signal);
+}
+
+/* Without a signal it is enough. */
+static int least_by_call(void)
+{
+    return watch_below(LEAST, 0, set_by_call, NULL);
+}
+
+/* A mask from before it had the stack. */
+static int jumps_to_old_mask(void)
+{
+    sigjmp_buf at;
+
+    if (sigsetjmp(at, 1) != 0)
+        kinds_burn(200);
+    else if (watch_below(LEAST, 0, sigaltstack, NULL) != KINDS_DONE)
+        return KINDS_CANNOT;
+    else
+        siglongjmp(at, 1);
     return KINDS_DONE;
 }
 
@@ -350,6 +478,12 @@ const struct kinds_form kinds_stacks[] = {
     {"small-in-threads", small_in_threads},
     {"disarms-itself", disarms_itself},
     {"switches-in-handler", switches_in_handler},
+    {"masks-in-handler", masks_in_handler},
+    {"masks-in-handler-disarmed", masks_in_handler_disarmed},
+    {"no-masks-in-handler", no_masks_in_handler},
+    {"small-by-call", small_by_call},
+    {"least-by-call", least_by_call},
+    {"jumps-to-old-mask", jumps_to_old_mask},
     {"swapped-always", swapped_always},
     {"unmapped-after", unmapped_after},
     {"asked-only", asked_only},
