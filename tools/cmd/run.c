@@ -300,6 +300,25 @@ static void report_end(const struct et_run_command *run, int status)
     }
 }
 
+/* Whether no child that an ended process has waited for has used CPU time, in units of 10 ms. Only before wait4(). */
+static bool was_alone(pid_t pid)
+{
+    char path[32], line[1024];
+    unsigned long long used[2] = {1, 1}; /* of its children: user, system */
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    line[size] = '\0';
+    const char *name_end = strrchr(line, ')');
+    if (name_end) {
+        (void)sscanf(name_end, ") %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &used[0], &used[1]);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return used[0] + used[1] == 0;
+}
+
 /* Waits for the program's end and returns its exit code. The terminal sends its signals to the program directly. */
 static int wait_for_program(struct et_run_command *run, const sigset_t *signals)
 {
@@ -308,7 +327,10 @@ static int wait_for_program(struct et_run_command *run, const sigset_t *signals)
     struct rusage used;
     int status;
     for (;;) {
-        if (wait4(run->pid, &status, WNOHANG, &used) == run->pid) {
+        siginfo_t ended = {0};
+        if (waitid(P_PID, (id_t)run->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == run->pid) {
+            run->alone = was_alone(run->pid);
+            (void)wait4(run->pid, &status, 0, &used);
             run->used_ns = time_ns(used.ru_utime) + time_ns(used.ru_stime);
             run->by_signal = WIFSIGNALED(status);
             read_profiler_signals(run);

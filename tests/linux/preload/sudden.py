@@ -24,7 +24,8 @@ def shares(text):
 def run(how, threads, *more, level="high"):
     """The exit code of `edgeprof run`, what it printed, and the percent of CPU time in the two functions."""
     command = [edgeprof, "run", "--level", level, "--interval", "600000", "-n", "50", "--", program, how, MS, threads, *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    environment = {**os.environ, "WITNESS": "less" if how in ("child", "raw") else ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process:
         if how == "wait":
             os.kill(int(process.stdout.readline()), signal.SIGKILL)
         text = process.communicate(timeout=120)[0]
