@@ -17,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LAST  1024
-#define LIVES 6 /* intervals in which edgeprof sends */
+#define LAST 1024
 
 static int data_file(void)
 {
@@ -31,20 +30,11 @@ static int data_file(void)
     return fd;
 }
 
-/* Time in which edgeprof sends. */
-static void live(void)
-{
-    for (unsigned i = 0; i < LIVES; i++) {
-        kinds_burn(100);
-        (void)usleep(200000);
-    }
-}
-
 static int lowest_is_three(void)
 {
     const int early = open("/dev/null", O_RDONLY);
 
-    live();
+    kinds_live();
     const int late = open("/dev/null", O_RDONLY), later = dup(1);
     kinds_say("%d %d %d\n", early, late, later);
     return KINDS_DONE;
@@ -52,12 +42,12 @@ static int lowest_is_three(void)
 
 static int all_closed(void (*close_them)(void))
 {
-    live();
+    kinds_live();
     close_them();
     const int first = data_file(), second = data_file();
     kinds_say("%d %d\n", first, second);
     (void)!write(first, "first", 5), (void)!write(second, "second", 6);
-    live();
+    kinds_live();
     struct stat one = {0}, two = {0};
     (void)fstat(first, &one), (void)fstat(second, &two);
     kinds_say("%d %d\n", (int)one.st_size, (int)two.st_size);
@@ -128,12 +118,12 @@ static int all_overwritten(void)
     struct stat now = {0};
     const int file = data_file();
 
-    live();
+    kinds_live();
     for (int fd = 3; fd < LAST; fd++)
         if (fd != file)
             (void)dup2(file, fd);
     (void)!write(file, "mine", 4);
-    live();
+    kinds_live();
     for (int fd = 3; fd < LAST; fd++)
         if (fd != file && fcntl(fd, F_GETFD) < 0) {
             kinds_say("%d is closed\n", fd);
@@ -177,7 +167,7 @@ static int standard_ones_are_files(void)
         (void)close(fd);
     for (int fd = 0; fd < 3; fd++)
         kinds_burn(data_file() == fd ? 1 : 2);
-    live();
+    kinds_live();
     off_t sum = 0;
     for (int fd = 0; fd < 3; fd++) {
         (void)fstat(fd, &now);
@@ -194,12 +184,12 @@ static int as_many_as_permitted(void)
     const struct rlimit limit = {64, 64};
     int opened = 0;
 
-    live();
+    kinds_live();
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     while (open("/dev/null", O_RDONLY) >= 0)
         opened++;
     kinds_say("%d\n", opened);
-    live();
+    kinds_live();
     return KINDS_DONE;
 }
 
@@ -210,7 +200,7 @@ static int none_is_free(void)
 
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     kinds_burn_beside();
-    live();
+    kinds_live();
     return KINDS_DONE;
 }
 
@@ -230,7 +220,7 @@ static int numbers(void)
 /* What an executed program inherits. */
 static int inherited(void)
 {
-    live();
+    kinds_live();
     const int child = fork();
     if (child == 0) {
         (void)execl("/bin/sh", "sh", "-c", "unset LD_PRELOAD; exec ls /proc/self/fd", (char *)NULL);
@@ -241,7 +231,7 @@ static int inherited(void)
 
 static int none_in_child(void)
 {
-    live();
+    kinds_live();
     const int child = fork();
     if (child == 0)
         _exit(numbers());

@@ -9,8 +9,11 @@
  */
 #include "kinds.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +32,11 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
+#define START_MS    1000 /* of CPU time: the threads of the preload library run from 0.45 to 0.65 s on */
+#define STEP_MS     25
+#define INTERVAL_MS 250 /* as in kinds.py */
+#define LIVES       3
+
 void kinds_burn(unsigned ms)
 {
     struct timespec start, now;
@@ -39,6 +47,49 @@ void kinds_burn(unsigned ms)
         }
         (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < (long)ms);
+}
+
+static bool has_edgeprof(void)
+{
+    return getenv("KINDS_ENDPOINT") || getenv("EDGEPROF_ENDPOINT");
+}
+
+/* Whether a thread of edgeprof's is there. */
+static bool is_profiled(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    bool found = false;
+
+    while (tasks && !found && (task = readdir(tasks)) != NULL) {
+        char path[300], name[16] = "";
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            found = read(fd, name, sizeof name - 1) > 0 && strncmp(name, "edgeprof", 8) == 0;
+            (void)close(fd);
+        }
+    }
+    if (tasks)
+        (void)closedir(tasks);
+    return found;
+}
+
+void kinds_burn_until_profiled(void)
+{
+    if (has_edgeprof())
+        for (unsigned i = 0; i < START_MS / STEP_MS && !is_profiled(); i++)
+            kinds_burn(STEP_MS);
+    kinds_burn(100);
+}
+
+void kinds_live(void)
+{
+    kinds_burn_until_profiled();
+    for (unsigned i = 0; has_edgeprof() && i < LIVES; i++) {
+        kinds_burn(50);
+        (void)usleep((INTERVAL_MS - 50) * 1000);
+    }
 }
 
 void kinds_say(const char *format, ...)
@@ -100,7 +151,7 @@ static int begin(void)
                                      .memory_size = sizeof memory,
                                      .service = "kinds",
                                      .level = EP_LEVEL_HIGH,
-                                     .interval_ms = 1000,
+                                     .interval_ms = INTERVAL_MS,
                                      .endpoint = getenv("KINDS_ENDPOINT")};
 
     return ep_start(&config);

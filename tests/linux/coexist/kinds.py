@@ -50,7 +50,7 @@ def run(command, **more):
 def ways(form, endpoint):
     """How each form runs: its name, the command, and the environment."""
     program, early, linked = (f"{FOLDER}/{name}" for name in ("kinds", "kinds_early", "kinds_linked"))
-    preload = {"LD_PRELOAD": PRELOAD, "EDGEPROF_ENDPOINT": endpoint, "EDGEPROF_LEVEL": "high", "EDGEPROF_INTERVAL": "1000"}
+    preload = {"LD_PRELOAD": PRELOAD, "EDGEPROF_ENDPOINT": endpoint, "EDGEPROF_LEVEL": "high", "EDGEPROF_INTERVAL": "250"}
     if form.startswith("early/"):
         begin = {"KINDS_CONSTRUCTOR": form.split("/")[1]}
         return {"": ([early, "signals/keeps-errno"], begin), "preloaded": ([early, "signals/keeps-errno"], {**preload, **begin})}

@@ -17,15 +17,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define WORK_MS 1000 /* edgeprof's threads run from 0.45 to 0.65 s on */
-
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
 
 static int entered(int flags)
 {
-    kinds_burn(WORK_MS);
+    kinds_burn_until_profiled();
     if (unshare(flags) != 0) {
         perror("unshare");
         return KINDS_CANNOT;
@@ -157,7 +155,7 @@ static int processes_with_proc(void)
 
 static int time_of_children(void)
 {
-    kinds_burn(WORK_MS);
+    kinds_burn_until_profiled();
     if (unshare(CLONE_NEWTIME) != 0)
         return KINDS_CANNOT;
     const int offsets = open("/proc/self/timens_offsets", O_WRONLY);
@@ -179,7 +177,7 @@ static int enters(int flag, const char *file)
     int ready[2], go[2];
     char byte, path[64];
 
-    kinds_burn(WORK_MS);
+    kinds_burn_until_profiled();
     if (pipe(ready) != 0 || pipe(go) != 0)
         return KINDS_FAILED;
     const int child = fork();
@@ -232,7 +230,7 @@ static int clones_into(void)
 {
     static _Alignas(64) unsigned char stack[262144];
 
-    kinds_burn(WORK_MS);
+    kinds_burn_until_profiled();
     const int child = clone(child_of_clone, stack + sizeof stack, CLONE_NEWUSER | CLONE_NEWPID | SIGCHLD, NULL);
     kinds_say("%d\n", kinds_wait(child));
     return KINDS_DONE;
@@ -248,7 +246,7 @@ static int in_child(void)
     if (child == 0) {
         if (pthread_create(&thread, NULL, burn_long, NULL) != 0 || pthread_join(thread, NULL) != 0)
             exit(30);
-        kinds_burn(WORK_MS);
+        kinds_burn_until_profiled();
         exit(unshare(CLONE_NEWUSER) == 0 ? 5 : 6);
     }
     kinds_say("%d\n", kinds_wait(child));
