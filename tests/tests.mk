@@ -10,6 +10,10 @@ UT_asan     := -O1 -g1 -fsanitize=address,undefined,bounds-strict -fno-sanitize-
 # TSan knows no fences: it sees less order than there is.
 UT_tsan     := -O1 -g1 -fsanitize=thread -Wno-tsan
 UT_WAYS     := plain asan tsan
+# For test files of the simulated port, not for what they test: compiling most of them costs more than running them.
+UT_QUICK    := -O0 -g1
+# These compute much themselves.
+UT_HEAVY    := governor rates
 
 UT_THIRD    := $(GEN_SRC) $(NANOPB_DIR)/pb_common.c $(NANOPB_DIR)/pb_encode.c
 UT_core     := $(CORE_SRC) $(TRANSPORT_SRC)
@@ -31,7 +35,9 @@ UT_LINUX    := $(filter-out $(UT_PERF),$(notdir $(basename $(filter tests/linux/
 UT_ALONE    := $(filter $(UT_TESTS),$(notdir $(basename $(shell grep -lE '^.include ".*[.]c"' $(UT_SOURCES)))))
 UT_SUITES   := $(filter-out $(UT_ALONE),$(UT_TESTS))
 # Tests with threads that TSan supports (TSan delays signals and does not support coroutines).
-UT_THREADED := test_ring test_outbox test_stats
+UT_SUITES_plain := $(UT_SUITES)
+UT_SUITES_asan  := $(UT_SUITES)
+UT_SUITES_tsan  := test_ring test_outbox test_stats
 # $(1): a test; its source, without .c
 ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 
@@ -54,8 +60,9 @@ $(UT_DIR)/$(1)/third/%.o: $(NANOPB_DIR)/%.c
 UT_OBJ_$(1)_core  := $(UT_core:%.c=$(UT_DIR)/$(1)/%.o) $(addprefix $(UT_DIR)/$(1)/third/,$(notdir $(UT_THIRD:.c=.o)))
 UT_OBJ_$(1)_linux := $(UT_linux:%.c=$(UT_DIR)/$(1)/%.o)
 UT_OBJ_$(1)_sim   := $(UT_sim:%.c=$(UT_DIR)/$(1)/%.o)
-$(foreach t,$(UT_SUITES),$(UT_DIR)/$(1)/$(call ut_source,$(t)).o): UT_MAIN = -Dmain=suite_$$(*F) -Wno-missing-prototypes
-$(UT_DIR)/$(1)/tests/unit/suites.o: UT_MAIN = -D'SUITES=$(foreach s,$(UT_SUITES),SUITE($(s)))'
+$(foreach t,$(UT_SUITES),$(UT_DIR)/$(1)/$(call ut_source,$(t)).o): UT_MAIN = $$(UT_QUICK) -Dmain=suite_$$(*F) -Wno-missing-prototypes
+$(foreach t,$(UT_HEAVY),$(UT_DIR)/$(1)/$(call ut_source,test_$(t)).o): UT_QUICK = -O1 -g1
+$(UT_DIR)/$(1)/tests/unit/suites.o: UT_MAIN = -D'SUITES=$(foreach s,$(UT_SUITES_$(1)),SUITE($(s)))'
 endef
 $(foreach w,$(UT_WAYS),$(eval $(call ut_way,$(w))))
 UT_OBJ_plain_core  := $(patsubst %.c,$(BUILD)/obj/%.o,$(UT_core)) $(THIRD_OBJ)
@@ -80,7 +87,7 @@ $(UT_DIR)/$(1)/$(2): $(4:%=$(UT_DIR)/$(1)/%.o) $(patsubst %.c,$(UT_DIR)/$(1)/%.o
 	$$(CC) $(UT_BASE) $(UT_$(1)) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
 	    $$(UT_OPTIONS_$(3)) -lcmocka -lpthread -ldl -lresolv $$(UT_LIBS_$(2))
 endef
-$(foreach w,$(UT_WAYS),$(eval $(call ut_program,$(w),suites,test,tests/unit/suites $(foreach t,$(UT_SUITES),$(call ut_source,$(t))))))
+$(foreach w,$(UT_WAYS),$(eval $(call ut_program,$(w),suites,test,tests/unit/suites $(foreach t,$(UT_SUITES_$(w)),$(call ut_source,$(t))))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_ALONE) $(UT_WEEK),$(eval $(call ut_program,$(w),$(t),test,$(call ut_source,$(t))))))
 $(foreach w,$(UT_WAYS),$(foreach t,$(UT_LINUX) $(UT_PERF),$(eval $(call ut_program,$(w),$(t),linux,$(call ut_source,$(t))))))
 # What linux_modules and linux_lazy load; no sanitizer looks into it.
@@ -116,7 +123,7 @@ test-unit-asan: $(addprefix $(UT_DIR)/asan/,suites $(UT_ALONE))
 test-linux-asan: $(patsubst %,$(UT_DIR)/asan/%,$(filter-out linux_alloc linux_bias,$(UT_LINUX)))
 	$(UT_RUN)
 test-unit-tsan: $(addprefix $(UT_DIR)/tsan/,suites test_rules linux_threads linux_blocks)
-	@set -e; export $(UT_ENV); $< $(UT_THREADED:%=-s %); for t in $(wordlist 2,9,$^); do $$t; done
+	$(UT_RUN)
 # These compare CPU times and waits closely.
 UT_MEASURED := linux_bias linux_generated linux_lazy linux_modules linux_process linux_threads linux_waits
 test-linux: $(patsubst %,$(UT_DIR)/plain/%,$(filter-out $(UT_MEASURED),$(UT_LINUX)))
