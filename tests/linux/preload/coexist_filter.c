@@ -105,11 +105,22 @@ static int finish(void)
 
 /* ---- threads ---- */
 
+static atomic_bool has_written;
+
+static void write_there(void)
+{
+    atomic_store(&has_written, write(1, "in the thread\n", 14) == 14);
+}
+
 static void *filter_itself(void *unused)
 {
+    const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+
     coexist_count();
     filter(BY_PRCTL, nothing, SECCOMP_RET_KILL_PROCESS);
     coexist_count();
+    (void)!write(file, "x", 1);
+    write_there();
     return unused;
 }
 
@@ -119,6 +130,7 @@ static void *strict_itself(void *unused)
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
         exit(9);
     coexist_count();
+    write_there();
     (void)syscall(SYS_exit, 0);
     return unused;
 }
@@ -136,6 +148,8 @@ static int beside(void *(*run)(void *))
 
     if (pthread_create(&thread, NULL, run, NULL) != 0 || pthread_join(thread, NULL) != 0)
         return 9;
+    if (!atomic_load(&has_written))
+        return 8;
     return finish();
 }
 
