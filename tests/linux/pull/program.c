@@ -1,7 +1,7 @@
 /*
- * A program for pull.py whose profiles are known: two threads use CPU in functions of 60, 30 and 10 %; two more contend
- * for a lock that is held for 5 ms at a time; one sleeps for good in a function of its own. The pull endpoint is as
- * EDGEPROF_PULL says, profiles are pushed as EDGEPROF_ENDPOINT says.
+ * A program for pull.py whose profiles are known: two threads use CPU half of the time, in functions of 60, 30 and 10
+ * %; two more contend for a lock that is held for 5 ms at a time; one sleeps for good in a function of its own. The
+ * pull endpoint is as EDGEPROF_PULL says, profiles are pushed as EDGEPROF_ENDPOINT says.
  *
  *   program SECONDS     stops after so long, or when its standard input ends; prints one line of JSON:
  *                       what was measured, delivered and lost, and what the slowest of the sleeps that a thread makes
@@ -65,6 +65,7 @@ static NOINLINE void *burner(void *unused)
         burn_heavy(6 * unit);
         burn_medium(3 * unit);
         burn_light(unit);
+        pause_ns(10 * unit); /* as a service; two processors are free for the clients half of the time */
     }
     return unused;
 }
