@@ -24,8 +24,9 @@ struct ep_registers {
     uintptr_t pc, sp, fp;
     uintptr_t lr;   /* ep_lr_of(); EP_LR_CALLED: pc is where a call returns to, not what is executed next */
     uintptr_t base; /* one more register that is followed: rbx on x86-64, x19 on aarch64, r7 on arm */
-    /* An interrupted thread's rsi, x1 or r1: at the first instructions of .NET's RhpThrowHwEx it holds the address of
-     * the instruction that faulted. */
+    /* An interrupted thread's x1 or r1: at the first instructions of .NET's RhpThrowHwEx it holds the address of the
+     * instruction that faulted. On x86-64 the address of all its registers, r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,
+     * rcx, rsp, in memory that stays until the walk has ended. 0: unknown. */
     uintptr_t argument;
     uintptr_t stack_start, stack_end, stack_root;
     uintptr_t alt_start, alt_end;

@@ -164,6 +164,7 @@ static __attribute__((hot)) void cfa_set(struct machine *m, uint64_t number, int
                    : number == r->fp   ? EP_CFI_FP
                    : number == r->base ? EP_CFI_BASE
                                        : EP_CFI_OTHER;
+    m->rules.other = number < EP_CFI_REGISTERS ? (uint8_t)number : EP_CFI_REGISTERS;
     m->rules.cfa_offset = offset;
 }
 
@@ -213,21 +214,41 @@ static void place_expression(struct machine *m, struct reader *r, uint64_t numbe
     skip(r, size);
 }
 
+/* The rest of such an expression, behind breg<fp> or breg<sp>. Leaves the reader where it was if it is another one. */
+static bool is_load(struct reader *e, uintptr_t end, bool of_fp, bool of_sp, struct machine *m)
+{
+    uint8_t op[3] = {0};
+
+    if (e->bad || end - e->at > sizeof op || !(of_fp || of_sp))
+        return false;
+    const size_t size = end - e->at;
+    memcpy(op, take(e, size), size);
+    if (size == 1 && of_fp && op[0] == 0x06)
+        m->rules.cfa = EP_CFI_FP_LOAD;
+    else if (size == 3 && op[0] == 0x06 && op[1] == 0x23 && op[2] == sizeof(uintptr_t))
+        m->rules.other = of_fp ? m->registers->fp : m->registers->sp;
+    else
+        e->at = end - size;
+    return e->at == end;
+}
+
 /* DW_CFA_def_cfa_expression, as far as compilers and linkers use it on purpose:
  *   breg<fp> n, deref                                   a realigned stack
+ *   breg<sp or fp> n, deref, plus_uconst <word>         the same in assembly, such as OpenSSL's
  *   breg<sp> 8, breg<ra> 0, lit15, and, lit<n>, ge, lit3, shl, plus   the linker's .plt: one push from entry n on */
 static void cfa_expression(struct machine *m, struct reader *r, uintptr_t pc)
 {
     uint64_t size = take_uleb(r);
     struct reader e = *r;
     skip(r, size);
+    const uintptr_t end = r->at;
     uint8_t first = take_u8(&e);
     int32_t offset = narrow(&e, take_sleb(&e));
 
     m->rules.cfa = EP_CFI_OTHER;
+    m->rules.other = EP_CFI_REGISTERS;
     m->rules.cfa_offset = 0;
-    if (first == 0x70 + m->registers->fp && take_u8(&e) == 0x06) {
-        m->rules.cfa = EP_CFI_FP_LOAD;
+    if (is_load(&e, end, first == 0x70 + m->registers->fp, first == 0x70 + m->registers->sp, m)) {
         m->rules.cfa_offset = offset;
     } else if (first == 0x70 + m->registers->sp && size == 11) {
         uint8_t op[8];
@@ -563,7 +584,7 @@ __attribute__((hot)) int ep_cfi_find(const struct ep_module *module, const struc
     struct machine m;
     m.registers = registers;
     m.cie = &cie;
-    m.initial = m.rules = (struct ep_cfi_rules){.cfa = EP_CFI_OTHER};
+    m.initial = m.rules = (struct ep_cfi_rules){.cfa = EP_CFI_OTHER, .other = EP_CFI_REGISTERS};
     m.depth = 0;
     m.location = start;
     if (!run(&m, cie.instructions, UINTPTR_MAX))

@@ -15,6 +15,8 @@ struct ep_cfi_registers {
 /* The architecture's. */
 extern const struct ep_cfi_registers ep_cfi_registers;
 
+#define EP_CFI_REGISTERS 16
+
 enum ep_cfi_cfa { EP_CFI_SP, EP_CFI_FP, EP_CFI_FP_LOAD, EP_CFI_BASE, EP_CFI_OTHER };
 
 /* Where the caller's value of a register is. */
@@ -28,6 +30,9 @@ struct ep_cfi_rules {
     int32_t offset[EP_CFI_REGS]; /* EP_CFI_SAVED: bytes from the CFA */
     uint8_t state[EP_CFI_REGS];  /* enum ep_cfi_state */
     uint8_t cfa;                 /* enum ep_cfi_cfa */
+    /* EP_CFI_OTHER: the register that cfa_offset is added to; of sp and fp the CFA is one word above what is read
+     * there. EP_CFI_REGISTERS: not understood. */
+    uint8_t other;
 };
 
 /* One row of a call frame information table, reduced to what a stack walk needs. */

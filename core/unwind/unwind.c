@@ -102,6 +102,8 @@ static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *c
         return true;
     case EP_RULE_FP_LOAD:
         return ep_walk_load(walk, walk->frame.fp + offset, cfa);
+    case EP_RULE_AWAY:
+        return ep_away_cfa(walk, rule, cfa);
     default:
         return false;
     }
@@ -150,6 +152,12 @@ static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
     return kind == EP_RULE_SP || kind == EP_RULE_FP || kind == EP_RULE_BASE || kind == EP_RULE_ROOT;
 }
 
+/* Returns true if the CFA is in a register of the interrupted frame, which may have changed it: a guess. */
+static bool is_from_callee(const struct ep_walk *walk, struct ep_rule rule)
+{
+    return rule.kind == EP_RULE_AWAY && !walk->exact && !ep_away_is_load(rule);
+}
+
 bool ep_walk_step(struct ep_walk *walk, struct ep_rule rule)
 {
     if (walk->sp_lost && needs_sp(rule))
@@ -167,10 +175,11 @@ bool ep_walk_step(struct ep_walk *walk, struct ep_rule rule)
     else
         found = by_slots(walk, rule, &caller);
     caller.pc = ep_code_address(caller.pc);
-    if (!found || (rule.kind == EP_RULE_RESTART && !is_known(walk->unwinder, caller.pc)))
+    if (!found ||
+        ((rule.kind == EP_RULE_RESTART || is_from_callee(walk, rule)) && !is_known(walk->unwinder, caller.pc)))
         return false;
     walk->sp_lost = rule.kind == EP_RULE_CHAIN && rule.cfa == 0;
-    if (ep_is_guess(rule)) {
+    if (ep_is_guess(rule) || is_from_callee(walk, rule)) {
         walk->guessed = true;
         caller.base = 0;
     }
@@ -241,7 +250,7 @@ static bool step_generated(struct ep_walk *walk)
 /* From .NET's function for hardware faults before it has written its record: the registers are still the fault's. */
 static bool fault_begun(struct ep_walk *walk, uintptr_t cfa)
 {
-    walk->frame.pc = ep_lr_of(walk->frame.argument);
+    walk->frame.pc = ep_lr_of(ep_frame_argument(&walk->frame));
     walk->frame.sp = cfa;
     if (walk->frame.lr == walk->frame.pc) /* 32-bit ARM's function puts the address there */
         walk->frame.lr = 0;

@@ -16,12 +16,17 @@
 
 #include <string.h>
 
+#include <edgeprof/port.h>
+
 #define WORD             8
 #define FP_RULE_CFA      2  /* push %rbp; mov %rsp,%rbp: CFA = rbp + 2 words, caller's rbp at CFA - 2 words */
 #define FAULT_WORDS      11 /* pushed by .NET's RhpThrowHwEx, the return address that it has not included */
 #define EPILOGUE_MOST    24
 #define EPILOGUE_LOOKFAR 96
 #define FRAME_MOST       (1 << 24)
+#define RSI              4 /* by DWARF */
+#define RED_ZONE         128
+#define AWAY_MOST        (INT16_MAX / EP_AWAY_REGISTERS) /* words */
 
 const struct ep_cfi_registers ep_cfi_registers = {.sp = 7, .fp = 6, .base = 3, .ra = 16};
 
@@ -269,6 +274,10 @@ static struct ep_rule table_rule(const struct ep_cfi_row *row)
     uint8_t ra = row->rules.state[EP_CFI_REG_RA];
     struct ep_rule rule = {.kind = kinds[row->rules.cfa], .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
 
+    if (row->rules.cfa == EP_CFI_OTHER && row->rules.other < EP_CFI_REGISTERS &&
+        row->rules.cfa_offset / WORD < AWAY_MOST && row->rules.cfa_offset / WORD >= -AWAY_MOST)
+        rule =
+            (struct ep_rule){.kind = EP_RULE_AWAY, .cfa = (int16_t)(rule.cfa * EP_AWAY_REGISTERS + row->rules.other)};
     if (row->signal_frame)
         return (struct ep_rule){.kind = EP_RULE_SIGNAL};
     if (ra == EP_CFI_UNDEFINED)
@@ -346,17 +355,62 @@ struct ep_rule ep_rule_derive_by_table(const struct ep_modules *modules, uintptr
     return derive(modules, pc, exact, false);
 }
 
+/* A register by its DWARF number, as the kernel has saved it; only those that the walk does not follow. */
+static bool saved_register(const struct ep_frame *frame, unsigned number, uintptr_t *value)
+{
+    static const uint8_t places[EP_AWAY_REGISTERS] = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7};
+
+    if (!frame->argument)
+        return false;
+    memcpy(value, (const void *)(frame->argument + (uintptr_t)places[number] * WORD), WORD);
+    return true;
+}
+
+uintptr_t ep_frame_argument(const struct ep_frame *frame)
+{
+    uintptr_t value;
+
+    return saved_register(frame, RSI, &value) ? value : 0;
+}
+
+/* A word below an interrupted frame's stack pointer, where the kernel leaves 128 bytes alone. */
+static bool load_below(const struct ep_walk *walk, uintptr_t at, uintptr_t *word)
+{
+    if (!walk->exact || walk->registers->moved || walk->frame.sp - at > RED_ZONE || at % WORD || !ep_port_readable(at))
+        return false;
+    memcpy(word, (const void *)at, WORD);
+    return true;
+}
+
+bool ep_away_cfa(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
+{
+    const unsigned number = (unsigned)rule.cfa % EP_AWAY_REGISTERS;
+    const uintptr_t offset = (uintptr_t)((rule.cfa - (int)number) / EP_AWAY_REGISTERS * WORD);
+
+    if (!ep_away_is_load(rule)) {
+        if (!saved_register(&walk->frame, number, cfa))
+            return false;
+        *cfa += offset;
+        return true;
+    }
+    const uintptr_t at = (number == EP_AWAY_SP ? walk->frame.sp : walk->frame.fp) + offset;
+    if (at < walk->frame.sp ? !load_below(walk, at, cfa) : !ep_walk_load(walk, at, cfa))
+        return false;
+    *cfa += WORD;
+    return true;
+}
+
 bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
 {
-    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi(+72) rbp(+80) rbx
-     * ... rsp(+120) rip(+128). */
-    const uintptr_t rsi = 40 + 72, rbp = 40 + 80, rbx = 40 + 88, rsp = 40 + 120, rip = 40 + 128;
+    /* At __restore_rt sp points to struct ucontext; uc_mcontext.gregs starts at 40: r8..r15 rdi rsi rbp(+80) rbx ...
+     * rsp(+120) rip(+128). */
+    const uintptr_t registers = 40, rbp = 40 + 80, rbx = 40 + 88, rsp = 40 + 120, rip = 40 + 128;
 
     if (end < frame->sp || end - frame->sp < rip + WORD)
         return false;
     struct ep_frame next = {0};
     memcpy(&next.fp, (const void *)(frame->sp + rbp), WORD);
-    memcpy(&next.argument, (const void *)(frame->sp + rsi), WORD);
+    next.argument = frame->sp + registers;
     memcpy(&next.base, (const void *)(frame->sp + rbx), WORD);
     memcpy(&next.sp, (const void *)(frame->sp + rsp), WORD);
     memcpy(&next.pc, (const void *)(frame->sp + rip), WORD);

@@ -32,10 +32,10 @@
  *     SIGNAL               all registers from the kernel's signal frame at sp
  *     FAULT    sp + cfa    all registers from .NET's record of a hardware fault, which ends at the CFA;
  *                          fp_slot 1: CFA = fp + cfa; base_slot 1: no record yet, pc = argument, others unchanged
- *     ROOT     no caller
- *     STOP     the caller cannot be found
- *     SAVED    no step: base_slot as above; fp_slot 1: not if the return address has been saved
- * A guess makes base unknown, and the stack's quality EP_STACK_GAP. */
+ *     AWAY     n + cfa / 16, where n is the register cfa % 16; of rsp and rbp     x86-64: assembly that aligns its
+ * stack [n + cfa / 16] + 1 ROOT     no caller STOP     the caller cannot be found SAVED    no step: base_slot as above;
+ * fp_slot 1: not if the return address has been saved A guess makes base unknown, and the stack's quality EP_STACK_GAP.
+ */
 enum ep_rule_kind {
     EP_RULE_EMPTY = 0,
     EP_RULE_SP,
@@ -53,6 +53,7 @@ enum ep_rule_kind {
     EP_RULE_STOP,
     EP_RULE_RESTART,
     EP_RULE_SAVED,
+    EP_RULE_AWAY = EP_RULE_SAVED, /* the one is aarch64's alone, the other x86-64's */
 };
 
 /* The register that the CFA of EP_RULE_LINK is counted from: ra_extra. */
@@ -65,6 +66,18 @@ struct ep_rule {
     uint8_t ra_extra;  /* the return address is at CFA - (1 + ra_extra) words */
     int16_t cfa;       /* words */
 };
+
+#define EP_AWAY_REGISTERS 16
+#define EP_AWAY_FP        6
+#define EP_AWAY_SP        7
+
+/* Of EP_RULE_AWAY: the CFA is read from the stack. */
+static inline bool ep_away_is_load(struct ep_rule rule)
+{
+    const unsigned number = (unsigned)rule.cfa % EP_AWAY_REGISTERS;
+
+    return number == EP_AWAY_FP || number == EP_AWAY_SP;
+}
 
 /* A frame's registers while walking. */
 struct ep_frame {
@@ -119,6 +132,33 @@ static inline bool ep_walk_load(const struct ep_walk *walk, uintptr_t at, uintpt
         memcpy(word, (const void *)(at + walk->registers->moved), sizeof *word);
     return true;
 }
+
+#ifndef EP_HAS_AWAY
+#ifdef __x86_64__
+#define EP_HAS_AWAY 1
+#else
+#define EP_HAS_AWAY 0
+#endif
+#endif
+
+#if EP_HAS_AWAY
+/* Finds the CFA of EP_RULE_AWAY. False: the register is not known, or the word is not there. Context: signal. */
+bool ep_away_cfa(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa);
+/* The second argument of an interrupted frame, if it has just been called; 0: unknown. Context: signal. */
+uintptr_t ep_frame_argument(const struct ep_frame *frame);
+#else
+static inline uintptr_t ep_frame_argument(const struct ep_frame *frame)
+{
+    return frame->argument;
+}
+static inline bool ep_away_cfa(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
+{
+    (void)walk;
+    (void)rule;
+    (void)cfa;
+    return false;
+}
+#endif
 
 /* Context: signal. */
 static inline bool ep_is_guess(struct ep_rule rule)

@@ -17,7 +17,7 @@ __attribute__((hot)) void ep_linux_context(const void *ucontext, struct ep_regis
     registers->fp = (uintptr_t)uc->uc_mcontext.gregs[REG_RBP];
     registers->lr = 0;
     registers->base = (uintptr_t)uc->uc_mcontext.gregs[REG_RBX];
-    registers->argument = (uintptr_t)uc->uc_mcontext.gregs[REG_RSI];
+    registers->argument = (uintptr_t)uc->uc_mcontext.gregs;
     registers->alt_start = (uintptr_t)uc->uc_stack.ss_sp;
     registers->alt_end = registers->alt_start + uc->uc_stack.ss_size;
 }

@@ -253,7 +253,7 @@ static bool model_interrupted(struct model *m, struct ep_rule rule)
     if (rule.kind == EP_RULE_SIGNAL) {
         found = ep_signal_frame(&m->frame, m->end);
     } else if (rule.base_slot) {
-        m->frame.pc = ep_lr_of(m->frame.argument);
+        m->frame.pc = ep_lr_of(ep_frame_argument(&m->frame));
         m->frame.sp = cfa;
         m->frame.lr = m->frame.lr == m->frame.pc ? 0 : m->frame.lr;
     } else {
@@ -263,6 +263,24 @@ static bool model_interrupted(struct model *m, struct ep_rule rule)
     m->exact = true;
     m->end = found ? bounds(m->registers, m->frame.sp) : 0;
     return m->end != 0;
+}
+
+/* No interrupted frame's other registers are known here. */
+static bool model_away(const struct model *m, struct ep_rule rule, uintptr_t *cfa)
+{
+    const int number = rule.cfa & (EP_AWAY_REGISTERS - 1);
+    const uintptr_t offset = (uintptr_t)(intptr_t)((rule.cfa - number) / EP_AWAY_REGISTERS * (int)WORD);
+    const uintptr_t at = (number == EP_AWAY_SP ? m->frame.sp : m->frame.fp) + offset;
+
+    if (!EP_HAS_AWAY || !ep_away_is_load(rule))
+        return false;
+    if (at >= m->frame.sp ? !word_at(m, at, cfa)
+                          : !m->exact || m->frame.sp - at > 128 || at % WORD || !ep_port_readable(at))
+        return false;
+    if (at < m->frame.sp)
+        memcpy(cfa, (const void *)at, WORD);
+    *cfa += WORD;
+    return true;
 }
 
 static bool model_cfa(const struct model *m, struct ep_rule rule, uintptr_t *cfa)
@@ -293,6 +311,8 @@ static bool model_cfa(const struct model *m, struct ep_rule rule, uintptr_t *cfa
         return true;
     case EP_RULE_FP_LOAD:
         return word_at(m, m->frame.fp + offset, cfa);
+    case EP_RULE_AWAY:
+        return model_away(m, rule, cfa);
     default:
         return false;
     }

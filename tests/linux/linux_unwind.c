@@ -375,6 +375,53 @@ TEST(test_nested_signal_in_a_thread)
     run_thread(in_thread);
 }
 
+/* ---- assembly that aligns its stack, with tables that say where the caller's stack pointer is ---- */
+
+#ifdef __x86_64__
+/* As OpenSSL's: in rax, in memory, and below the stack pointer. Four traps; the last is in a function called by the
+ * first, where rax is still the same. */
+__asm__(".text\n.type trap_leaf, @function\ntrap_leaf:\n.cfi_startproc\nint3\nret\n.cfi_endproc\n.size trap_leaf, "
+        ".-trap_leaf\n"
+        ".type traps, @function\ntraps:\n.cfi_startproc\n"
+        "mov %rsp, %rax\n.cfi_def_cfa_register %rax\nint3\nnop\n"
+        "push %rbp\n.cfi_offset %rbp, -16\nsub $64, %rsp\nand $-64, %rsp\nmov $1, %ebp\ncall trap_leaf\nnop\n"
+        "mov %rax, 24(%rsp)\n.cfi_escape 0x0f, 5, 0x77, 24, 0x06, 0x23, 8\nint3\nnop\n"
+        "mov %rax, -8(%rsp)\n.cfi_escape 0x0f, 5, 0x77, 0x78, 0x06, 0x23, 8\nint3\nnop\n"
+        "mov 24(%rsp), %rax\n.cfi_def_cfa %rax, 8\nmov -8(%rax), %rbp\nmov %rax, %rsp\n.cfi_def_cfa %rsp, 8\nret\n"
+        ".cfi_endproc\n.size traps, .-traps\n");
+void traps(void);
+
+static unsigned trapped, rooted, exact;
+
+IN_SECTION(fn_aligned) static void aligned(void)
+{
+    traps();
+    spin++;
+}
+extern char __start_fn_aligned[], __stop_fn_aligned[];
+
+static void on_trap(int signal, siginfo_t *info, void *ucontext)
+{
+    on_sample(signal, info, ucontext);
+    trapped++;
+    rooted += place_of(__start_fn_aligned, __stop_fn_aligned) != UINT32_MAX && seen.quality != EP_STACK_CUT;
+    exact += seen.quality == EP_STACK_EXACT;
+}
+
+TEST(test_stack_pointer_in_another_register_or_in_memory)
+{
+    const struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
+
+    assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
+    bounds = stack_of_thread();
+    bounds.root = root;
+    aligned();
+    assert_int_equal(trapped, 4);
+    assert_int_equal(rooted, 4);
+    assert_int_equal(exact, 3); /* what a callee has in rax may be something else */
+}
+#endif
+
 /* ---- the hijack stub ---- */
 
 /* Replaces the return address of on_usr1's caller, like .NET's suspension: the walk ends there with a label. */
