@@ -51,14 +51,17 @@ def below(profile, name):
     return sum(ns for frames, ns in profile if any(frame.startswith(name) for frame in frames))
 
 
-def check_form(form, expected, threaded=False, low=0.98):
+ENDS = [0, 0, 3 << 8, 3 << 8]
+
+
+def check_form(form, expected=ENDS, threaded=False, low=0.98):
     done, used, ends = run(form)
     whole, profiled = sum(used.values()), split(stacks())[0]
     ratio = profiled / whole
     print(f"fork.py: {form}: {len(used)} processes, {100 * ratio:.1f} % of their CPU time")
-    print(f"figure forked_{form.strip('_')}_accounted {ratio:.4f} x")
+    print(f"figure forked_{form}_accounted {ratio:.4f} x")
     check(done.returncode == 0, f"{form}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    check(ends == [expected] * 4, f"{form}: the workers' ends are {ends}, not {expected}")
+    check(ends == expected, f"{form}: the workers' ends are {ends}, not {expected}")
     check(low <= ratio <= 1.02, f"{form}: accounted {ratio:.4f}")
     for pid, ns in used.items():
         if ns < 100e6:  # the process that only forks
@@ -97,16 +100,14 @@ check_short("short_busy")
 done, _, _ = run("short", "--no-fork")
 check(split(stacks())[1] == 0, "--no-fork: there are [short processes]")
 
-check_form("exit", 0)
-check_form("_exit", 0)
-check_form("thread", 0)
-check_form("threads", 0, threaded=True)
-check_form("double", 0)
-check_form("code3", 3 << 8)
-check_form("signal", 9, low=0.3)  # a killed process loses its last interval, of 1 s of 1.6 s
+check_form("ends")
+check_form("thread")
+check_form("threads", threaded=True)
+check_form("double")
+check_form("signal", [9] * 4, low=0.3)  # a killed process loses its last interval, of 1 s of 1.6 s
 
-done, used, ends = run("exit", "--no-fork")
-check(sum(ns for _, ns in stacks()) < 0.1 * sum(used.values()) and ends == [0] * 4, "--no-fork: workers are profiled")
+done, used, ends = run("ends", "--no-fork")
+check(sum(ns for _, ns in stacks()) < 0.1 * sum(used.values()) and ends == ENDS, "--no-fork: workers are profiled")
 
 spool = dict(os.environ, EDGEPROF_SPOOL=os.path.join(work, "spool"))
 done = tool("run", "--", workers, "lock", env=spool)

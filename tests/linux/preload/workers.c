@@ -2,8 +2,8 @@
  * Programs that fork without exec, for tests/linux/preload/fork.py. Each prints what the kernel says about its
  * processes: "worker PID CPU_NS" on its standard output, just before the process ends.
  *
- *   workers FORM   exit, _exit, thread (forked by another thread), threads (the worker has threads), double,
- *                  signal, code3, crowd, lock (of the spool)
+ *   workers FORM   ends, thread (forked by another thread), threads (the worker has threads), double, signal,
+ *                  crowd, lock (of the spool). Without a signal each worker ends in another way: see worker()
  *   workers short, short_exec, short_kill   300 children of 1 ms, which exit, exec and exit, or are killed; prints
  *                  "used NS", the kernel's sum of all; short_busy: 30 of 50 ms
  */
@@ -67,7 +67,8 @@ static void tell(void)
         _exit(9);
 }
 
-static void worker(void)
+/* The first two end with 0, the others with 3; each second one skips what exit() does. */
+static void worker(unsigned number)
 {
     if (is("double")) {
         pid_t inner = fork();
@@ -83,9 +84,9 @@ static void worker(void)
     tell();
     if (is("signal"))
         raise(SIGKILL);
-    if (is("_exit"))
-        _exit(0);
-    exit(is("code3") ? 3 : 0);
+    if (number % 2)
+        _exit(number < 2 ? 0 : 3);
+    exit(number < 2 ? 0 : 3);
 }
 
 /* True if this process has a lock of a file. The library's is of the process: a child has the descriptor, not the lock.
@@ -129,7 +130,7 @@ static void *fork_workers(void *argument)
     for (unsigned i = 0; i < WORKERS; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            worker();
+            worker(i);
     }
     for (unsigned i = 0; i < WORKERS; i++) {
         int status = 0;
@@ -213,7 +214,7 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     setvbuf(stdout, NULL, _IONBF, 0);
-    form = argc > 1 ? argv[1] : "exit";
+    form = argc > 1 ? argv[1] : "ends";
     if (is("one")) {
         burn_one(MS);
         return 0;
