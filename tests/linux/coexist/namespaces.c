@@ -60,7 +60,7 @@ static int user_by_call(void)
 
     if (pthread_create(&thread, NULL, burn_long, NULL) != 0 || pthread_join(thread, NULL) != 0)
         return KINDS_FAILED;
-    kinds_burn(WORK_MS);
+    kinds_burn_until_profiled();
     if (syscall(SYS_unshare, CLONE_NEWUSER) != 0) {
         perror("unshare");
         return KINDS_CANNOT;
