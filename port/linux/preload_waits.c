@@ -39,22 +39,7 @@
         return value; \
     }
 
-/* try: takes the lock if it is free, else returns EBUSY. It is the next library's function: ThreadSanitizer
- * interposes its own, which must not see the lock taken twice. */
-#define LOCKING(name, try, arguments, passed) \
-    FUNCTION(int, name, arguments) \
-    { \
-        type_##name *next = next_##name(); \
-        if (!is_wanted(LOCKS)) \
-            return next passed; \
-        int value = next_##try()(lock); \
-        if (value != EBUSY) \
-            return value; \
-        wait_begin(EP_WAIT_LOCK); \
-        value = next passed; \
-        ep_wait_end(); \
-        return value; \
-    }
+#define LOCKING(name, try, arguments, passed) LOCKING_BUSY(name, try, EBUSY, arguments, passed)
 
 /* The mode argument is passed only if a file may be created. */
 #define OPENING(name, arguments, ...) \

@@ -55,6 +55,23 @@ static inline enum ep_wait wait_on(int fd)
         ep_wait_end(); \
         return value; \
     }
+
+/* try: takes the lock if it is free, else returns busy. It is the next library's function: ThreadSanitizer
+ * interposes its own, which must not see the lock taken twice. */
+#define LOCKING_BUSY(name, try, busy, arguments, passed) \
+    FUNCTION(int, name, arguments) \
+    { \
+        type_##name *next = next_##name(); \
+        if (!is_wanted(LOCKS)) \
+            return next passed; \
+        int value = next_##try()(lock); \
+        if (value != (busy)) \
+            return value; \
+        wait_begin(EP_WAIT_LOCK); \
+        value = next passed; \
+        ep_wait_end(); \
+        return value; \
+    }
 /* clang-format on */
 
 #endif

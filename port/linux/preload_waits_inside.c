@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "preload_waits.h"
@@ -89,6 +90,9 @@ WAITING(int, getnameinfo, EP_WAIT_NETWORK, (const void *address, unsigned size, 
 
 /* ---- C11's threads ---- */
 
+NEXT(int, mtx_trylock, (void *lock))
+LOCKING_BUSY(mtx_lock, mtx_trylock, thrd_busy, (void *lock), (lock))
+LOCKING_BUSY(mtx_timedlock, mtx_trylock, thrd_busy, (void *lock, const void *until), (lock, until))
 WAITING(int, thrd_join, EP_WAIT_OTHER, (unsigned long thread, int *result), (thread, result))
 WAITING(int, thrd_sleep, EP_WAIT_SLEEP, (const void *time, void *left), (time, left))
 WAITING(int, cnd_wait, EP_WAIT_OTHER, (void *condition, void *mutex), (condition, mutex))

@@ -126,6 +126,21 @@ WAY(
     must(semop(fd, &take, 1) == 0, "semop");
     (void)semctl(fd, 0, IPC_RMID))
 
+static mtx_t mutex;
+static atomic_int held;
+
+static int hold(void *unused)
+{
+    (void)unused;
+    must(mtx_lock(&mutex) == thrd_success, "mtx_lock");
+    atomic_store(&held, 1);
+    (void)usleep(WAIT_MS * 1000);
+    return mtx_unlock(&mutex);
+}
+
+WAY(mtx_lock, thrd_t other; must(mtx_init(&mutex, mtx_plain) == 0 && thrd_create(&other, hold, NULL) == 0, "mutex");
+    while (!atomic_load(&held)){}, must(mtx_lock(&mutex) == thrd_success, "mtx_lock"); (void)thrd_join(other, NULL))
+
 WAY(jump, int ends[2]; must(pipe(ends) == 0, "pipe"); alarm_later();
     jumps = 1, if (sigsetjmp(out, 1) == 0)(void) !read(ends[0], bytes, 1); jumps = 0)
 
@@ -147,6 +162,7 @@ int main(void)
     in_fputs();
     in_mq_receive();
     in_semop();
+    in_mtx_lock();
     in_jump();
     while (wait(NULL) > 0) {
     }
