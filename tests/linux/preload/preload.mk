@@ -127,6 +127,6 @@ $(PRELOAD_DIR)/coexist_linked: tests/linux/preload/coexist.c tests/linux/preload
 	@mkdir -p $(@D)
 	$(PRELOAD_BASE) -I. -Icore -DLINKED $(filter %.c,$^) $(EP_LIB) $(EP_LDFLAGS) $(EP_LDLIBS) -ldl -o $@
 .PHONY: test-coexist
-test-coexist: $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_LIB) $(BUILD)/edgeprof
-	@tests/linux/preload/coexist.py $(BUILD)/edgeprof $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_DIR)/coexist.work
+test-coexist: $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_LIB) $(WITNESS)
+	@tests/linux/preload/coexist.py $(WITNESS) $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/coexist_linked $(PRELOAD_DIR)/coexist_plugin.so $(PRELOAD_DIR)/coexist.work
 	@tests/linux/preload/filter_calls.py $(PRELOAD_LIB) $(PRELOAD_DIR)/coexist $(PRELOAD_DIR)/filter_calls.work

@@ -29,7 +29,7 @@ EXCLUDES = {"--only", "--skip", "--no-fork", "--url", "EDGEPROF_ONLY", "EDGEPROF
 # Lines about something else than what the kernel knows of the program.
 OTHERS = (r"symbols: |server: |run: serving at|run: database |database |run: \S+:? (?!sent |was )|run: no command|run: --|[a-z]+ --|http|"
           r"if this process is killed|not profiling: |no (process context|contexts|crash records|incidents|\w+ endpoint)|profiles were not delivered|not stopped: |"
-          r"this program contains|profiling ends|the profile ends|\S+ contains edgeprof")
+          r"(nothing is|a thread is not|\w+ (threads|processes) are not) profiled from here on|\S+ contains edgeprof")
 
 
 def options_of(arguments):
@@ -100,6 +100,7 @@ def false(line, stacks, look, used, code):
 def judge(options, command, db, start, outcome):
     lines, code, used = outcome
     words = os.environ.get("WITNESS", "").split()
+    words += ["less" for line in lines if "profiled from here on: " in line]
     service = options.get("--service") or os.path.basename(command[0])
     look = lambda kind: profile(db, service, start, kind) if os.path.exists(db) else {}
     stacks = look("cpu")
