@@ -71,15 +71,16 @@ static void report_no_profile(const struct et_run_command *run)
     const struct et_options *options = run->options;
     const char *kind = options->wanted.query.kind;
     bool memory = kind && (strcmp(kind, "live") == 0 || strcmp(kind, "alloc") == 0);
+    bool cpu = !kind || strcmp(kind, ET_CPU) == 0, excluded = options->only.count || options->skip.count;
     if (run->target == ET_TARGET_FINE) {
         char used[32];
         et_value_text(run->used_ns, "nanoseconds", used);
-        et_error("run: %s sent no %s profile; it used %s of CPU time%s%s%s%s", run->command[0], kind ? kind : ET_CPU,
-                 used, run->by_signal ? ", and a signal ended it" : "",
-                 options->only.count || options->skip.count ? "; --only or --skip may exclude it" : "",
-                 memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "",
-                 needs_high(kind) && strcmp(et_run_level(options), "high") != 0 ? "; this kind needs --level high"
-                                                                                : "");
+        et_error(
+            "run: %s sent no %s profile; it used %s of CPU time%s%s%s%s%s", run->command[0], kind ? kind : ET_CPU, used,
+            run->alone || excluded || !cpu ? "" : ", some of it in processes that ended early or cannot be profiled",
+            run->by_signal ? ", and a signal ended it" : "", excluded ? "; --only or --skip may exclude it" : "",
+            memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "",
+            needs_high(kind) && strcmp(et_run_level(options), "high") != 0 ? "; this kind needs --level high" : "");
     }
 }
 

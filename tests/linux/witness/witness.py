@@ -81,7 +81,7 @@ def wrong_sum(stacks, used, period, words):
 def false(line, stacks, look, used, code):
     """Why the line is false, or None."""
     signalled = code - 128 if code > 128 else 0
-    if found := re.match(r"run: .* sent no (\S+) profile; it used ([\d.]+)([a-z]+) of CPU time(, and a signal ended it)?", line):
+    if found := re.match(r"run: .* sent no (\S+) profile; it used ([\d.]+)([a-z]+) of CPU time(?:, some of it in processes[^,;]*)?(, and a signal ended it)?", line):
         if abs(float(found[2]) * UNIT[found[3]] - used) > used / 50 + SLACK:
             return f"it has used {used / 1e6:.0f} ms"
         if found[4] and not signalled:
