@@ -36,9 +36,11 @@
 #define ARCH AUDIT_ARCH_ARM
 #endif
 
-#define STOP_MS     1000u
-#define KNOWN_FLAGS 0x3fu
-#define NAME_STRICT "futex" /* the first call after strict mode, which permits read, write, exit and rt_sigreturn */
+#define STOP_MS      1000u
+#define KNOWN_FLAGS  0x3fu
+#define CAUSE_FILTER "sets a seccomp filter that does not permit edgeprof's system call "
+#define CAUSE_TSC    "forbids to read the processor's cycle counter by "
+#define NAME_STRICT  "futex" /* the first call after strict mode, which permits read, write, exit and rt_sigreturn */
 
 /* Only programs that start them have them. */
 extern int ep_pull_stop(void) __attribute__((weak));
@@ -140,11 +142,9 @@ static bool may_filter(void)
 
 extern void ep_notice_line(const char *line) __attribute__((weak)); /* if the program has ep_notice_to() */
 
-static void say(const char *who, const char *call)
+static void say(const char *who, const char *cause, const char *call)
 {
-    const char *const parts[] = {
-        who, " from here on: the program sets a seccomp filter that does not permit edgeprof's system call ", call,
-        "()"};
+    const char *const parts[] = {who, " from here on: the program ", cause, call, "()"};
     char line[256];
     size_t at = 0;
 
@@ -158,14 +158,14 @@ static void say(const char *who, const char *call)
         ep_notice_line(line);
 }
 
-static void leave_process(const char *call)
+static void leave_process(const char *cause, const char *call)
 {
     struct ep *ep = ep_hold();
 
     ep_linux_here_set_own(true);
     if (ep) {
         ep_release();
-        say("nothing is profiled", call);
+        say("nothing is profiled", cause, call);
     }
     (ep_linux_filter_end ? ep_linux_filter_end : stop)();
     ep_linux_pins_settle();
@@ -176,7 +176,7 @@ static void leave_process(const char *call)
 static void leave_thread(const char *call)
 {
     ep_threads_needed(); /* parked ones cannot be started from below the filter */
-    say("a thread is not profiled", call);
+    say("a thread is not profiled", CAUSE_FILTER, call);
     ep_linux_thread_ends();
     ep_linux_here_set_own(true);
     is_here = true;
@@ -190,7 +190,7 @@ static void comes(const char *call, bool all)
     if (call && (uint32_t)syscall(SYS_gettid) != (uint32_t)getpid() && !all)
         leave_thread(call);
     else if (call)
-        leave_process(call);
+        leave_process(CAUSE_FILTER, call);
     errno = kept;
 }
 
@@ -213,8 +213,21 @@ void ep_linux_filter_syscall(unsigned long operation, unsigned long flags, const
     errno = kept;
 }
 
+/* Reading the counter is then SIGSEGV, for this thread and those that it creates; no scan sees of which. */
+static void counter_ends(void)
+{
+    const int kept = errno;
+    int state;
+
+    if (!is_over() && prctl(PR_GET_TSC, &state, 0, 0, 0) == 0) /* else this kernel does not know the call */
+        leave_process(CAUSE_TSC, "prctl");
+    errno = kept;
+}
+
 void ep_linux_filter_prctl(int option, unsigned long mode, const void *program)
 {
+    if (option == PR_SET_TSC && mode == PR_TSC_SIGSEGV)
+        counter_ends();
     if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_STRICT)
         ep_linux_filter_syscall(SECCOMP_SET_MODE_STRICT, 0, NULL);
     else if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_FILTER)

@@ -15,7 +15,7 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, 
 
 int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-    if (option == PR_SET_SECCOMP)
+    if (option == PR_SET_SECCOMP || option == PR_SET_TSC)
         ep_linux_filter_prctl(option, a, (const void *)b);
     return __real_prctl(option, a, b, c, d);
 }

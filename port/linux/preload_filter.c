@@ -14,7 +14,7 @@
 
 FUNCTION(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d))
 {
-    if (option == PR_SET_SECCOMP)
+    if (option == PR_SET_SECCOMP || option == PR_SET_TSC)
         ep_linux_filter_prctl(option, a, (const void *)b);
     return next_prctl()(option, a, b, c, d);
 }

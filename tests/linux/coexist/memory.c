@@ -130,6 +130,17 @@ static int no_executable_memory(void)
     return KINDS_DONE;
 }
 
+/* Nothing of the C library that looks at a clock may follow. */
+static int without_counter(void)
+{
+    kinds_burn(50);
+    if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0)
+        return KINDS_CANNOT;
+    for (volatile unsigned long i = 0; i < 500000000; i++) {
+    }
+    _exit(KINDS_DONE);
+}
+
 static int not_dumpable(void)
 {
     kinds_burn(50);
@@ -166,6 +177,7 @@ const struct kinds_form kinds_memory[] = {
     {"locked-by-user", locked_by_user},
     {"locked-too-much", locked_too_much},
     {"no-executable-memory", no_executable_memory},
+    {"without-counter", without_counter},
     {"not-dumpable", not_dumpable},
     {"filled", filled},
     {0},
