@@ -3,19 +3,7 @@
  */
 #include "kinds.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <threads.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 static void say_quick(void)
 {

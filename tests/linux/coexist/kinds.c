@@ -9,18 +9,6 @@
  */
 #include "kinds.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 static const struct {
     const char *name;
     const struct kinds_form *forms;

@@ -5,6 +5,8 @@
 #ifndef KINDS_H
 #define KINDS_H
 
+#include "../../program.h"
+
 #define KINDS_DONE   4
 #define KINDS_CANNOT 77 /* this machine lacks what the form needs */
 #define KINDS_FAILED 9

@@ -3,17 +3,6 @@
  */
 #include "kinds.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 static int limited(__rlimit_resource_t resource, rlim_t soft)
 {
     struct rlimit limit;

@@ -3,13 +3,6 @@
  */
 #include "kinds.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static void *open_plugin(const char *constructor, int flags)
 {
     (void)setenv("KINDS_CONSTRUCTOR", constructor, 1);

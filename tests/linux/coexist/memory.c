@@ -3,17 +3,6 @@
  */
 #include "kinds.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 extern char **environ;
 
 static int environment_cleared(void)

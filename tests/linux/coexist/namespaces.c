@@ -3,19 +3,8 @@
  */
 #include "kinds.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/sched.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80

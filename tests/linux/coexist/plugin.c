@@ -2,15 +2,7 @@
  * The plug-in of `kinds`, also linked in front of it and as an auditing library: its constructor does what
  * KINDS_CONSTRUCTOR says.
  */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 int plugin_work(int ms);
 int plugin_waits(int ms);

@@ -3,18 +3,7 @@
  */
 #include "kinds.h"
 
-#include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 #ifndef SS_AUTODISARM
 #define SS_AUTODISARM (1u << 31)

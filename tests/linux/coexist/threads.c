@@ -3,17 +3,6 @@
  */
 #include "kinds.h"
 
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <errno.h>
-#include <time.h>
-#include <unistd.h>
-
 #define ROUNDS 20
 
 static atomic_int cleaned;

@@ -16,10 +16,7 @@ static double sink;
 
 static double now(void)
 {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    return (double)now_ns() / 1e9;
 }
 
 static int by_value(const void *a, const void *b)

@@ -12,31 +12,24 @@ typedef ssize_t read_function(int fd, void *bytes, size_t size);
 
 static int ends[2];
 
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 __attribute__((noinline)) uint64_t make_calls(poll_function *poll_it, read_function *read_it);
 uint64_t make_calls(poll_function *poll_it, read_function *read_it)
 {
     struct pollfd event = {.fd = ends[0], .events = POLLIN};
-    uint64_t start = now();
+    uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     char byte;
 
     for (unsigned i = 0; i < CALLS; i++) {
         (void)poll_it(&event, 1, 0);
         (void)read_it(ends[0], &byte, 1);
     }
-    return now() - start;
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t until = now() + (argc > 1 ? strtoul(argv[1], NULL, 10) : 0) * UINT64_C(1000000000);
+    uint64_t until =
+        clock_ns(CLOCK_THREAD_CPUTIME_ID) + (argc > 1 ? strtoul(argv[1], NULL, 10) : 0) * UINT64_C(1000000000);
     void *library = dlopen("libc.so.6", RTLD_NOW), *found[2];
     uint64_t hooked = 0, bare = 0;
     poll_function *poll_it;
@@ -48,7 +41,7 @@ int main(int argc, char **argv)
     found[1] = dlsym(library, "read");
     memcpy(&poll_it, &found[0], sizeof poll_it);
     memcpy(&read_it, &found[1], sizeof read_it);
-    while (now() < until) {
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until) {
         hooked += make_calls(poll, read);
         bare += make_calls(poll_it, read_it);
     }

@@ -12,18 +12,7 @@
  *   sudden raw MS THREADS      after half the time, a child of the bare system call clone() waits and allocates; then
  * `group`
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "../../program.h"
 
 static volatile unsigned long sink;
 static atomic_bool done;

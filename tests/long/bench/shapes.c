@@ -19,10 +19,7 @@ static double end;
 
 static double now(void)
 {
-    struct timespec time;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    return (double)now_ns() / 1e9;
 }
 
 static uint32_t next(uint64_t *dice)
