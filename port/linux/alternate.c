@@ -16,6 +16,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include <edgeprof/edgeprof.h>
 
@@ -26,6 +29,9 @@
 #define PROGRAM_BYTES 8192u
 /* Threads with a tiny stack. The signals of those that find no place are blocked instead. */
 #define TINY_THREADS 64u
+/* CPUID: sizes of the states that are saved. */
+#define STATES_LEAF 0xd
+#define TILE_DATA   18
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
@@ -38,30 +44,54 @@ static atomic_bool disarms; /* a tight one has SS_AUTODISARM: there is none whil
 static atomic_uint tiny[TINY_THREADS], tiny_most;
 static atomic_bool guarded; /* the handlers that were installed before have been changed */
 
+/* The registers of AMX, which a process has only after it has asked the kernel for them. */
+static size_t tiles_bytes(void)
+{
+#ifdef __x86_64__
+    unsigned bytes = 0, b, c, d;
+
+    return __get_cpuid_count(STATES_LEAF, TILE_DATA, &bytes, &b, &c, &d) ? bytes : 0;
+#else
+    return 0;
+#endif
+}
+
 /* The kernel's frame: all registers, up to 11 KiB on x86-64 with AMX. The handler only reads it, since the C library's
  * MINSIGSTKSZ is a call. */
-static atomic_size_t frame;
-
-static void frame_measure(void)
-{
-    size_t bytes = (size_t)getauxval(AT_MINSIGSTKSZ);
-
-    atomic_store_explicit(&frame, bytes ? bytes : (size_t)MINSIGSTKSZ, memory_order_relaxed);
-}
+static atomic_size_t frame, tiles;
 
 static size_t frame_bytes(void)
 {
     return atomic_load_explicit(&frame, memory_order_relaxed);
 }
 
+static void frame_measure(void)
+{
+    size_t bytes = (size_t)getauxval(AT_MINSIGSTKSZ);
+
+    if (frame_bytes())
+        return;
+    atomic_store_explicit(&tiles, tiles_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&frame, bytes ? bytes : (size_t)MINSIGSTKSZ, memory_order_relaxed);
+}
+
+/* The kernel gives those to no process with a stack that is smaller than a frame with them, and refuses such a stack
+ * later: on a smaller one frames have none. */
+static size_t frame_on(size_t size)
+{
+    const size_t bytes = frame_bytes();
+
+    return size < bytes ? bytes - atomic_load_explicit(&tiles, memory_order_relaxed) : bytes;
+}
+
 bool ep_linux_stack_is_tight(size_t size)
 {
-    return size != 0 && size < 2 * frame_bytes() + HANDLER_BYTES + PROGRAM_BYTES;
+    return size != 0 && size < 2 * frame_on(size) + HANDLER_BYTES + PROGRAM_BYTES;
 }
 
 static bool is_tiny(size_t size)
 {
-    return size != 0 && size < frame_bytes() + HANDLER_BYTES;
+    return size != 0 && size < frame_on(size) + HANDLER_BYTES;
 }
 
 bool ep_linux_stacks_tight(void)
