@@ -50,10 +50,11 @@ __asm__(".text\n"
         "    movq %rbp, 16(%rdi)\n"
         "    movq $0, 24(%rdi)\n"
         "    movq %rbx, 32(%rdi)\n"
+        "    movq $0, 40(%rdi)\n"
         "    jmp ep_port_bounds\n"
         ".size ep_port_here, . - ep_port_here\n");
 
-_Static_assert(offsetof(struct ep_registers, base) == 4 * sizeof(uintptr_t), "ep_port_here stores five words");
+_Static_assert(offsetof(struct ep_registers, argument) == 5 * sizeof(uintptr_t), "ep_port_here stores six words");
 
 /* ep_wait_begin: passes the same registers on; see ep_wait_open(). */
 __asm__(".text\n"
