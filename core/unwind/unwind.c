@@ -103,7 +103,7 @@ static bool cfa_of(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *c
     case EP_RULE_FP_LOAD:
         return ep_walk_load(walk, walk->frame.fp + offset, cfa);
     case EP_RULE_AWAY:
-        return ep_away_cfa(walk, rule, cfa);
+        return EP_HAS_AWAY && ep_away_cfa(walk, rule, cfa);
     default:
         return false;
     }
@@ -155,7 +155,7 @@ static bool is_known(struct ep_unwinder *unwinder, uintptr_t pc)
 /* Returns true if the CFA is in a register of the interrupted frame, which may have changed it: a guess. */
 static bool is_from_callee(const struct ep_walk *walk, struct ep_rule rule)
 {
-    return rule.kind == EP_RULE_AWAY && !walk->exact && !ep_away_is_load(rule);
+    return EP_HAS_AWAY && rule.kind == EP_RULE_AWAY && !walk->exact && !ep_away_is_load(rule);
 }
 
 bool ep_walk_step(struct ep_walk *walk, struct ep_rule rule)
@@ -248,9 +248,11 @@ static bool step_generated(struct ep_walk *walk)
 }
 
 /* From .NET's function for hardware faults before it has written its record: the registers are still the fault's. */
-static bool fault_begun(struct ep_walk *walk, uintptr_t cfa)
+static bool fault_begun(struct ep_walk *walk, struct ep_rule rule, uintptr_t cfa)
 {
-    walk->frame.pc = ep_lr_of(ep_frame_argument(&walk->frame));
+    if (rule.ra_extra && !(EP_HAS_AWAY && ep_away_cfa(walk, rule, &cfa)))
+        return false;
+    walk->frame.pc = ep_lr_of(EP_HAS_AWAY ? ep_frame_argument(&walk->frame) : walk->frame.argument);
     walk->frame.sp = cfa;
     if (walk->frame.lr == walk->frame.pc) /* 32-bit ARM's function puts the address there */
         walk->frame.lr = 0;
@@ -267,7 +269,7 @@ static bool step_interrupted(struct ep_walk *walk, struct ep_rule rule)
     if (!walk->exact)
         walk->frame.lr = 0; /* an inner frame's */
     if (rule.kind == EP_RULE_FAULT && rule.base_slot) {
-        found = fault_begun(walk, cfa);
+        found = fault_begun(walk, rule, cfa);
     } else {
         walk->frame.sp += moved;
         found = rule.kind == EP_RULE_SIGNAL ? ep_signal_frame(&walk->frame, walk->end + moved)

@@ -24,7 +24,8 @@
 #define EPILOGUE_MOST    24
 #define EPILOGUE_LOOKFAR 96
 #define FRAME_MOST       (1 << 24)
-#define RSI              4 /* by DWARF */
+#define RAX              0 /* by DWARF */
+#define RSI              4
 #define RED_ZONE         128
 #define AWAY_MOST        (INT16_MAX / EP_AWAY_REGISTERS) /* words */
 
@@ -243,13 +244,14 @@ static bool is_fault_thrower(const struct ep_cfi_row *row)
 }
 
 /* Most samples find its first instruction, where the return from the signal handler leads. Between the alignment and
- * the last push the fault's sp is in no register that the walk knows. */
+ * the last push the fault's sp is in rax alone. */
 static struct ep_rule fault_rule(const struct ep_cfi_row *row, uintptr_t pc)
 {
     if (pc - row->start < sizeof fault_thrower)
         return ep_fault_begun(0);
-    return (struct ep_rule){.kind = row->rules.cfa_offset > FAULT_WORDS * WORD ? EP_RULE_FAULT : EP_RULE_STOP,
-                            .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+    if (row->rules.cfa_offset > FAULT_WORDS * WORD)
+        return (struct ep_rule){.kind = EP_RULE_FAULT, .cfa = (int16_t)(row->rules.cfa_offset / WORD)};
+    return (struct ep_rule){.kind = EP_RULE_FAULT, .base_slot = 1, .ra_extra = 1, .cfa = RAX};
 }
 
 /* A jump to a register's place behind the load of another stack pointer, as .NET's RhpCallCatchFunclet ends: the

@@ -32,10 +32,14 @@
  *     SIGNAL               all registers from the kernel's signal frame at sp
  *     FAULT    sp + cfa    all registers from .NET's record of a hardware fault, which ends at the CFA;
  *                          fp_slot 1: CFA = fp + cfa; base_slot 1: no record yet, pc = argument, others unchanged
- *     AWAY     n + cfa / 16, where n is the register cfa % 16; of rsp and rbp     x86-64: assembly that aligns its
- * stack [n + cfa / 16] + 1 ROOT     no caller STOP     the caller cannot be found SAVED    no step: base_slot as above;
- * fp_slot 1: not if the return address has been saved A guess makes base unknown, and the stack's quality EP_STACK_GAP.
- */
+ *              base_slot and ra_extra 1: likewise, and CFA = n + cfa / 16 as for AWAY
+ *     AWAY     n + cfa / 16, where n is the register cfa % 16;             x86-64: assembly that aligns its stack
+ *              of rsp and rbp [n + cfa / 16] + 1
+ *     ROOT     no caller
+ *     STOP     the caller cannot be found
+ *     SAVED    no step: base_slot as above; fp_slot 1: not if the return address has been saved
+ *
+ * A guess makes base unknown, and the stack's quality EP_STACK_GAP. */
 enum ep_rule_kind {
     EP_RULE_EMPTY = 0,
     EP_RULE_SP,
@@ -133,32 +137,10 @@ static inline bool ep_walk_load(const struct ep_walk *walk, uintptr_t at, uintpt
     return true;
 }
 
-#ifndef EP_HAS_AWAY
-#ifdef __x86_64__
-#define EP_HAS_AWAY 1
-#else
-#define EP_HAS_AWAY 0
-#endif
-#endif
-
-#if EP_HAS_AWAY
 /* Finds the CFA of EP_RULE_AWAY. False: the register is not known, or the word is not there. Context: signal. */
 bool ep_away_cfa(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa);
 /* The second argument of an interrupted frame, if it has just been called; 0: unknown. Context: signal. */
 uintptr_t ep_frame_argument(const struct ep_frame *frame);
-#else
-static inline uintptr_t ep_frame_argument(const struct ep_frame *frame)
-{
-    return frame->argument;
-}
-static inline bool ep_away_cfa(const struct ep_walk *walk, struct ep_rule rule, uintptr_t *cfa)
-{
-    (void)walk;
-    (void)rule;
-    (void)cfa;
-    return false;
-}
-#endif
 
 /* Context: signal. */
 static inline bool ep_is_guess(struct ep_rule rule)
@@ -179,6 +161,7 @@ bool ep_search_record(const struct ep_walk *walk, struct ep_frame *caller);
 
 #define EP_SEARCH_BYTES 4096u
 #define EP_HAS_SEARCH   (sizeof(uintptr_t) == 8 && EP_RULE_PLAIN == EP_RULE_SP)
+#define EP_HAS_AWAY     EP_HAS_SEARCH
 #define EP_HAS_RECORDS  (EP_RULE_PLAIN == EP_RULE_CHAIN)
 
 enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };

@@ -140,7 +140,7 @@ FUZZ_ARCHS_arm     := arm
 FUZZ_ARCHS         := $(FUZZ_ARCHS_$(BOARD_ARCH))
 # Without gcc-multilib, which conflicts with cross compilers, <asm/errno.h> is only here.
 # Uses the generic steps of unwind_cached.c, as on that architecture.
-FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN -DEP_HAS_AWAY=0
+FUZZ_FLAGS_aarch64 := -DEP_RULE_PLAIN=EP_RULE_CHAIN
 FUZZ_FLAGS_arm     := $(if $(filter x86_64,$(BOARD_ARCH)),-m32 -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)
 
 FUZZ_COMMON        := tests/fuzz/fuzz_unwind.c core/unwind/unwind.c core/unwind/unwind_cached.c core/unwind/rules.c core/unwind/modules.c

@@ -23,6 +23,7 @@
 
 #include <sanitizer/asan_interface.h>
 
+#include "core/unwind/rule_word.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -245,26 +246,6 @@ static uintptr_t stripped(uintptr_t word)
     return WORD == 4 ? word & ~(uintptr_t)1 : word & (uintptr_t)0xffffffffffffu;
 }
 
-static bool model_interrupted(struct model *m, struct ep_rule rule)
-{
-    uintptr_t cfa = (rule.fp_slot ? m->frame.fp : m->frame.sp) + (uintptr_t)rule.cfa * WORD;
-    bool found = m->exact;
-
-    if (rule.kind == EP_RULE_SIGNAL) {
-        found = ep_signal_frame(&m->frame, m->end);
-    } else if (rule.base_slot) {
-        m->frame.pc = ep_lr_of(ep_frame_argument(&m->frame));
-        m->frame.sp = cfa;
-        m->frame.lr = m->frame.lr == m->frame.pc ? 0 : m->frame.lr;
-    } else {
-        found = ep_fault_frame(&m->frame, cfa, m->end);
-    }
-
-    m->exact = true;
-    m->end = found ? bounds(m->registers, m->frame.sp) : 0;
-    return m->end != 0;
-}
-
 /* No interrupted frame's other registers are known here. */
 static bool model_away(const struct model *m, struct ep_rule rule, uintptr_t *cfa)
 {
@@ -281,6 +262,27 @@ static bool model_away(const struct model *m, struct ep_rule rule, uintptr_t *cf
         memcpy(cfa, (const void *)at, WORD);
     *cfa += WORD;
     return true;
+}
+
+static bool model_interrupted(struct model *m, struct ep_rule rule)
+{
+    uintptr_t cfa = (rule.fp_slot ? m->frame.fp : m->frame.sp) + (uintptr_t)rule.cfa * WORD;
+    bool found = m->exact;
+
+    if (rule.kind == EP_RULE_SIGNAL) {
+        found = ep_signal_frame(&m->frame, m->end);
+    } else if (rule.base_slot) {
+        found = found && (!rule.ra_extra || model_away(m, rule, &cfa));
+        m->frame.pc = ep_lr_of(EP_HAS_AWAY ? ep_frame_argument(&m->frame) : m->frame.argument);
+        m->frame.sp = cfa;
+        m->frame.lr = m->frame.lr == m->frame.pc ? 0 : m->frame.lr;
+    } else {
+        found = ep_fault_frame(&m->frame, cfa, m->end);
+    }
+
+    m->exact = true;
+    m->end = found ? bounds(m->registers, m->frame.sp) : 0;
+    return m->end != 0;
 }
 
 static bool model_cfa(const struct model *m, struct ep_rule rule, uintptr_t *cfa)

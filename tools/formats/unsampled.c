@@ -87,7 +87,11 @@ static void put_why(const struct et_unsampled *all, size_t why, struct et_buf *o
                           : "edgeprof samples at most %llu threads at once",
                       limit);
     } else {
-        et_buf_printf(out, "they block edgeprof's signal (%llu); remove it from their signal mask", limit);
+        et_buf_printf(
+            out,
+            "they block edgeprof's signal (%llu) or have no room for its handler; remove it from their signal mask, "
+            "or give them a larger alternate stack",
+            limit);
     }
 }
 

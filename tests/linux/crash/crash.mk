@@ -91,7 +91,7 @@ null_share = tests/dotnet/aot10/share.py --edgeprof $(BUILD)/edgeprof $(1) --nam
 test-crash-dotnet: $(call na_published,Crasher) $(NA_CRASHER) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))"
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $(NA_CRASHER))"
-	@rm -f $(CRASH_DIR)/null.profile; $(NULL_ENVIRONMENT) EDGEPROF_ENDPOINT=file://"$(abspath $(CRASH_DIR))"/null.profile \
+	@mkdir -p $(CRASH_DIR) && rm -f $(CRASH_DIR)/null.profile; $(NULL_ENVIRONMENT) EDGEPROF_ENDPOINT=file://"$(abspath $(CRASH_DIR))"/null.profile \
 	    LD_PRELOAD="$(abspath $(PRELOAD_LIB))" $< none 500000 >/dev/null && $(call null_share,$(CRASH_DIR)/null.profile,x86-64)
 test-crash-dotnet-many: $(call na_published,Crasher) $(PRELOAD_LIB) $(BUILD)/edgeprof
 	@tests/linux/crash/dotnet.py $(BUILD)/edgeprof "$(abspath $<)" "$(abspath $(PRELOAD_LIB))" $(MANY)
