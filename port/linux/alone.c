@@ -99,10 +99,15 @@ int ep_linux_alone(ep_linux_alone_call *call, long number, long a, long b)
 {
     int result = (int)call(number, a, b, 0, 0, 0, 0);
 
-    if (result == 0 || !let_go())
+    if (result == 0)
         return result;
-    for (unsigned i = 0; i < TRIALS && (result = (int)call(number, a, b, 0, 0, 0, 0)) != 0 && is_refused(errno); i++)
-        pause_ms();
-    come_back();
+    const int state = ep_linux_cancel_off();
+    if (let_go()) {
+        for (unsigned i = 0; i < TRIALS && (result = (int)call(number, a, b, 0, 0, 0, 0)) != 0 && is_refused(errno);
+             i++)
+            pause_ms();
+        come_back();
+    }
+    ep_linux_cancel_back(state);
     return result;
 }

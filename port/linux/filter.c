@@ -160,6 +160,7 @@ static void say(const char *who, const char *cause, const char *call)
 
 static void leave_process(const char *cause, const char *call)
 {
+    const int state = ep_linux_cancel_off();
     struct ep *ep = ep_hold();
 
     ep_linux_here_set_own(true);
@@ -171,15 +172,19 @@ static void leave_process(const char *cause, const char *call)
     ep_linux_pins_settle();
     ep_linux_here_set_own(false);
     ep_linux_filter_is_met(call);
+    ep_linux_cancel_back(state);
 }
 
 static void leave_thread(const char *call)
 {
+    const int state = ep_linux_cancel_off();
+
     ep_threads_needed(); /* parked ones cannot be started from below the filter */
     say("a thread is not profiled", CAUSE_FILTER, call);
     ep_linux_thread_ends();
     ep_linux_here_set_own(true);
     is_here = true;
+    ep_linux_cancel_back(state);
 }
 
 /* Errno is kept. */

@@ -4,6 +4,7 @@
 #ifndef EP_LINUX_H
 #define EP_LINUX_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -240,6 +241,22 @@ static inline int ep_linux_cpu_clock(uint32_t tid)
 static inline uint64_t ep_linux_cpu_ns(uint32_t tid)
 {
     return ep_linux_clock_ns(ep_linux_cpu_clock(tid));
+}
+
+/* Keeps the calling thread from being cancelled until ep_linux_cancel_back(). A hook of a call where no thread can be
+ * cancelled needs this if it calls open(), nanosleep() or the like: the thread would end in the midst of edgeprof.
+ * Returns the state before. Context: any thread. */
+static inline int ep_linux_cancel_off(void)
+{
+    int state = PTHREAD_CANCEL_ENABLE;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+static inline void ep_linux_cancel_back(int state)
+{
+    (void)pthread_setcancelstate(state, &state);
 }
 
 /* ---- crashes (crash.c) ---- */

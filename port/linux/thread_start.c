@@ -116,6 +116,7 @@ static void stack_of(const pthread_attr_t *attributes, struct start *start)
 /* base: the start routine's frame. */
 static void thread_begins(struct start *start, const void *base)
 {
+    const int state = ep_linux_cancel_off();
     struct ep_linux_bounds bounds = ep_linux_stack_bounds(start->stack_start, start->stack_size, (uintptr_t)base);
 
     ep_linux_signals_born();
@@ -123,6 +124,7 @@ static void thread_begins(struct start *start, const void *base)
     if (end_key_made)
         (void)pthread_setspecific(end_key, starts);
     ep_linux_thread_begins(bounds);
+    ep_linux_cancel_back(state);
 }
 
 static void *thread_entry(void *argument)
@@ -164,8 +166,11 @@ static struct start *announce(const pthread_attr_t *attributes, bool is_own)
     const bool apart = is_own || ep_linux_here_is_own() || ep_linux_filter_met();
     struct start *start = apart ? NULL : start_take();
 
-    if (!apart)
+    if (!apart) {
+        const int state = ep_linux_cancel_off();
         ep_threads_needed();
+        ep_linux_cancel_back(state);
+    }
     if (!start)
         return NULL;
     atomic_store_explicit(&announced, 1, memory_order_relaxed);

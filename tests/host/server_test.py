@@ -290,8 +290,8 @@ def test_statistics(server):
     assert server.push(first(91, "unsampled", stats=told)) == 200, "threads that are not sampled are taken"
     assert server.get("/api/stats", service="unsampled")[1]["unsampled"] == (
         '41 threads were not sampled (worker-1, worker-2, ?[0m, ...), 30 % of the CPU time: of 40 the limit of pending signals '
-        '(RLIMIT_SIGPENDING, 10) is reached; raise it with "ulimit -i"; of 1 they block edgeprof\'s signal (27); remove it from their '
-        'signal mask'), "and told in one line"
+        '(RLIMIT_SIGPENDING, 10) is reached; raise it with "ulimit -i"; of 1 they block edgeprof\'s signal (27) or have no '
+        'room for its handler; remove it from their signal mask, or give them a larger alternate stack'), "and told in one line"
     assert server.push(first(92, "old agent", stats=stats(100, 90, 7, 3, [(1, 2, 0)]))) == 200, "an agent that does not say why"
     assert server.get("/api/stats", service="old agent")[1]["unsampled"] == (
         '2 threads were not sampled: the limit of pending signals (RLIMIT_SIGPENDING) is reached; raise it with "ulimit -i"'), "what is likely"

@@ -6,6 +6,7 @@
 #define ROUNDS 20
 
 static atomic_int cleaned;
+static atomic_uint inside; /* threads whose clean-up is in place */
 
 static void clean(void *unused)
 {
@@ -17,8 +18,9 @@ static void *cancelled_in_work(void *unused)
 {
     int old;
 
-    (void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
     pthread_cleanup_push(clean, NULL);
+    (void)pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    (void)atomic_fetch_add(&inside, 1);
     for (volatile unsigned long i = 0;; i++) {
     }
     pthread_cleanup_pop(0);
@@ -32,6 +34,7 @@ static void *cancelled_in_read(void *unused)
     char byte;
 
     pthread_cleanup_push(clean, NULL);
+    (void)atomic_fetch_add(&inside, 1);
     kinds_burn(5);
     (void)!read(ends[0], &byte, 1);
     pthread_cleanup_pop(0);
@@ -52,6 +55,7 @@ static void *cancelled_in_condition(void *unused)
 {
     (void)pthread_mutex_lock(&mutex);
     pthread_cleanup_push(unlock, NULL);
+    (void)atomic_fetch_add(&inside, 1);
     for (;;)
         (void)pthread_cond_wait(&never, &mutex);
     pthread_cleanup_pop(0);
@@ -61,6 +65,7 @@ static void *cancelled_in_condition(void *unused)
 static void *cancelled_in_sleep(void *unused)
 {
     pthread_cleanup_push(clean, NULL);
+    (void)atomic_fetch_add(&inside, 1);
     for (;;)
         (void)sleep(100);
     pthread_cleanup_pop(0);
@@ -72,6 +77,7 @@ static void *cancelled_in_semaphore(void *unused)
     static sem_t semaphore;
 
     pthread_cleanup_push(clean, NULL);
+    (void)atomic_fetch_add(&inside, 1);
     (void)sem_wait(&semaphore);
     pthread_cleanup_pop(0);
     return unused;
@@ -81,15 +87,58 @@ static void *cancelled_in_join(void *unused)
 {
     pthread_t thread;
 
+    pthread_cleanup_push(clean, NULL);
     if (pthread_create(&thread, NULL, cancelled_in_sleep, NULL) != 0)
         kinds_fail("thread");
-    pthread_cleanup_push(clean, NULL);
     (void)pthread_join(thread, NULL);
     pthread_cleanup_pop(0);
     return unused;
 }
 
-static int cancel(void *(*work)(void *))
+/* No call before this one ends a thread that is cancelled as soon as it exists. */
+static void *cancelled_at_start(void *unused)
+{
+    pthread_cleanup_push(clean, NULL);
+    for (;;)
+        pthread_testcancel();
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+static atomic_int steps;
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+/* None of these calls is where a thread can be cancelled. */
+static void *cancelled_later(void *unused)
+{
+    struct sigaction action;
+    stack_t stack;
+    pthread_t thread;
+    void *library, *memory;
+
+    pthread_cleanup_push(clean, NULL);
+    (void)pthread_cancel(pthread_self());
+    if (pthread_create(&thread, NULL, nothing, NULL) == 0 && pthread_detach(thread) == 0)
+        (void)atomic_fetch_add(&steps, 1);
+    if ((library = dlopen("libresolv.so.2", RTLD_NOW)) && dlclose(library) == 0)
+        (void)atomic_fetch_add(&steps, 1);
+    if (sigaction(SIGUSR2, NULL, &action) == 0 && sigaction(SIGUSR2, &action, NULL) == 0 &&
+        sigaltstack(NULL, &stack) == 0)
+        (void)atomic_fetch_add(&steps, 1);
+    memory = malloc(8 << 20);
+    free(realloc(memory, 16 << 20));
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && unshare(0) == 0 && syscall(SYS_getpid) > 0)
+        (void)atomic_fetch_add(&steps, 1);
+    pthread_testcancel();
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+static int cancel(void *(*work)(void *), bool at_start)
 {
     pthread_t thread;
     void *result;
@@ -98,45 +147,59 @@ static int cancel(void *(*work)(void *))
     if (pipe(ends) != 0)
         return KINDS_FAILED;
     for (unsigned i = 0; i < ROUNDS; i++) {
+        atomic_store(&inside, at_start);
         if (pthread_create(&thread, NULL, work, NULL) != 0)
             return KINDS_FAILED;
-        kinds_burn(10);
+        while (!atomic_load(&inside))
+            (void)sched_yield();
+        if (!at_start)
+            kinds_burn(10);
         if (pthread_cancel(thread) != 0 || pthread_join(thread, &result) != 0)
             return KINDS_FAILED;
         right += result == PTHREAD_CANCELED;
     }
-    kinds_say("%d %d\n", right, atomic_load(&cleaned));
+    kinds_say("%d %d %d\n", right, atomic_load(&cleaned), atomic_load(&steps));
     return KINDS_DONE;
 }
 
 static int in_work(void)
 {
-    return cancel(cancelled_in_work);
+    return cancel(cancelled_in_work, false);
 }
 
 static int in_read(void)
 {
-    return cancel(cancelled_in_read);
+    return cancel(cancelled_in_read, false);
 }
 
 static int in_condition(void)
 {
-    return cancel(cancelled_in_condition);
+    return cancel(cancelled_in_condition, false);
 }
 
 static int in_sleep(void)
 {
-    return cancel(cancelled_in_sleep);
+    return cancel(cancelled_in_sleep, false);
 }
 
 static int in_semaphore(void)
 {
-    return cancel(cancelled_in_semaphore);
+    return cancel(cancelled_in_semaphore, false);
 }
 
 static int in_join(void)
 {
-    return cancel(cancelled_in_join);
+    return cancel(cancelled_in_join, false);
+}
+
+static int at_start(void)
+{
+    return cancel(cancelled_at_start, true);
+}
+
+static int later(void)
+{
+    return cancel(cancelled_later, true);
 }
 
 static pthread_t main_thread;
@@ -228,6 +291,8 @@ static int names_and_priorities(void)
 }
 
 const struct kinds_form kinds_threads[] = {
+    {"cancelled-at-start", at_start},
+    {"cancelled-later", later},
     {"cancelled-in-work", in_work},
     {"cancelled-in-read", in_read},
     {"cancelled-in-condition", in_condition},
