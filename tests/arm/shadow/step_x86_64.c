@@ -78,7 +78,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
                                .sp = (uintptr_t)registers[REG_RSP],
                                .fp = (uintptr_t)registers[REG_RBP],
                                .base = (uintptr_t)registers[REG_RBX],
-                               .argument = (uintptr_t)registers[REG_RSI]};
+                               .argument = (uintptr_t)registers};
     on = on && shadow_step(&now);
     if (!on)
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
