@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST_NS = 4000000, LEAST_PART = 100, ENDS_NS = 2 * LEAST_NS };
+enum { LEAST_NS = 4000000, LEAST_PART = 100, ENDS_NS = 2 * LEAST_NS, CHANCE_PART = 10 };
 
 /* What the profiles say. chance_ns: a period of each of their threads, and the start and the end of their processes. */
 struct told {
@@ -89,9 +89,10 @@ static int add_rest(struct et_store *store, const struct et_short *run, const st
     if (err || rest <= least_ns) {
         return err;
     }
-    return run->alone || rest <= told->chance_ns
-               ? add_profile(store, run, "", "[thread exit]", rest)
-               : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
+    /* Many processes of one sample each may lack much, and yet most of the rest is of processes without a sample. */
+    const uint64_t part = told->sum_ns / CHANCE_PART, chance = told->chance_ns < part ? told->chance_ns : part;
+    return run->alone || rest <= chance ? add_profile(store, run, "", "[thread exit]", rest)
+                                        : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
 }
 
 /* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time. */
