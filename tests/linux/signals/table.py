@@ -13,6 +13,8 @@ import subprocess
 import sys
 
 LEAST = 98.0  # % of CPU time with a stack; some ticks of each thread are settled at its end
+# One thread of these works 2 ms and sleeps 1 ms: a tick of 4 ms meets it by chance, up to 13 ticks too seldom were seen.
+LEAST_OF = dict.fromkeys(('ppoll', 'pselect', 'epoll_pwait'), 95.0)
 TRIES = 3  # the machine is shared
 ROW = re.compile(r'^row (\S+) (\S+) (\d+) (\d+) (.*)$', re.M)
 
@@ -32,7 +34,7 @@ def judge(row, share):
     name, target, status, wanted, text = row
     if status != wanted:
         return f'exit status {status}, not {wanted}'
-    if wanted == '0' and name != 'exec_pending' and (share is None or share < LEAST):
+    if wanted == '0' and name != 'exec_pending' and (share is None or share < LEAST_OF.get(name, LEAST)):
         return 'no profile' if share is None else f'only {share:.1f} % has stacks'
     return ''
 
