@@ -39,6 +39,12 @@ check() {
 
 copy "$folder/a folder"
 check "$folder/a folder"
+# What a fresh clone there lacks is fetched. The files that are older than what was built of them come back.
+deps="$folder/a folder/build/deps"
+mv "$deps/nanopb" "$folder/nanopb"
+(cd "$folder/a folder" && tools/build/setup.sh deps) >"$folder/log" 2>&1 && [ -f "$deps/nanopb/pb.h" ] || { tail -n 20 "$folder/log"; exit 1; }
+rm -r "$deps/nanopb"
+mv "$folder/nanopb" "$deps/nanopb"
 chmod 755 "$folder"
 if [ "$(id -u)" = 0 ]; then
     mv "$folder/a folder" "$folder/private"

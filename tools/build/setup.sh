@@ -112,7 +112,16 @@ debian_uris() {
     archive_uris | awk '!seen[$0]++ { if ($0 ~ /\/debian\/?$/) print; else rest = rest $0 "\n" } END { printf "%s", rest }'
 }
 
-# private_apt URI TYPE SUITE ARCHITECTURE: a separate apt configuration below $scratch/apt; sets $apt to its options
+# apart COMMAND ARGUMENT...: apt-get or apt-cache with the configuration that private_apt has made
+apart() {
+    command=$1
+    shift
+    "$command" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$scratch/apt/etc" -o Dir::State::lists="$scratch/apt/lists" \
+        -o Dir::State::status="$scratch/apt/status" -o Dir::Cache="$scratch/apt/cache" -o APT::Sandbox::User="$(id -un)" \
+        -o APT::Architecture="$architecture_apart" -o APT::Architectures="$architecture_apart" "$@"
+}
+
+# private_apt URI TYPE SUITE ARCHITECTURE: a separate apt configuration below $scratch/apt, for apart
 private_apt() {
     rm -rf "$scratch/apt" && mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/cache/archives/partial" "$scratch/apt/etc" "$scratch/fetch"
     : >"$scratch/apt/status"
@@ -123,19 +132,15 @@ Suites: $3
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 END
-    apt="-q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$scratch/apt/etc -o Dir::State::lists=$scratch/apt/lists
-        -o Dir::State::status=$scratch/apt/status -o Dir::Cache=$scratch/apt/cache -o APT::Sandbox::User=$(id -un)
-        -o APT::Architecture=$4 -o APT::Architectures=$4"
-    # shellcheck disable=SC2086 # options
-    apt-get $apt update >"$scratch/fetch.log" 2>&1
+    architecture_apart=$4
+    apart apt-get update >"$scratch/fetch.log" 2>&1
 }
 
 # fetch URI PACKAGE TARBALL: into $scratch/fetch
 fetch() {
     private_apt "$1" deb-src trixie "$(dpkg --print-architecture)" || return 1
     # The archive may have dropped the .dsc but still have the tarball. The hash decides, not apt's exit code.
-    # shellcheck disable=SC2086
-    (cd "$scratch/fetch" && apt-get $apt source --download-only "$2") >>"$scratch/fetch.log" 2>&1 || true
+    (cd "$scratch/fetch" && apart apt-get source --download-only "$2") >>"$scratch/fetch.log" 2>&1 || true
     [ -f "$scratch/fetch/$3" ]
 }
 
@@ -168,15 +173,14 @@ download_from() {
     shift 3
     packages=
     for package in "$@"; do
-        # shellcheck disable=SC2086
         case $package in
-            linux-image-*) package=$(apt-cache $apt depends "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1) ;;
+            linux-image-*) package=$(apart apt-cache depends "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1) ;;
         esac
         [ -n "$package" ] || return 1
         packages="$packages $package"
     done
     # shellcheck disable=SC2086
-    (cd "$scratch/fetch" && apt-get $apt download $packages) >>"$scratch/fetch.log" 2>&1
+    (cd "$scratch/fetch" && apart apt-get download $packages) >>"$scratch/fetch.log" 2>&1
 }
 
 # download ARCHITECTURE SUITE PACKAGE...: downloads to $scratch/fetch, from the first mirror that serves all. A package
