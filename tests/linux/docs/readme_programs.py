@@ -67,7 +67,8 @@ def c():
     write("sorter.c", block("docs/getting-started-c.md", "c"))
     write("readme.c", C_FRAME.format(excerpt("README.md", "c", "/* your program */", C_BUSY, "argv[1]")))
     for name in ("sorter", "readme"):
-        command = line.replace("sorter.c", os.path.join(work, name + ".c")).replace("-o sorter", "").split()
+        words = line.replace("-o sorter", "").split()
+        command = [os.path.join(work, name + ".c") if word == "sorter.c" else word for word in words]
         run(command + ["-Wall", "-Wextra", "-Werror", "-o", os.path.join(work, name)])
         profile(os.path.join(work, name))
 
