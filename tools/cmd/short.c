@@ -18,6 +18,7 @@ enum { LEAST_NS = 4000000, LEAST_PART = 100, ENDS_NS = 2 * LEAST_NS, CHANCE_PART
 /* What the profiles say. chance_ns: a period of each of their threads, and the start and the end of their processes. */
 struct told {
     uint64_t sum_ns, own_ns, chance_ns;
+    unsigned processes;
 };
 
 /* The sum of the run's CPU profiles, losses included. */
@@ -39,6 +40,7 @@ static void add_process(void *context, const struct et_origin_row *row)
     struct told *told = context;
     Edgeprof__V1__Stats *stats = row->stats ? edgeprof__v1__stats__unpack(NULL, row->stats_size, row->stats) : NULL;
     if (stats) {
+        told->processes++;
         told->own_ns += stats->collect_ns + stats->deliver_ns;
         told->chance_ns += ENDS_NS;
         if (stats->samples) {
@@ -95,7 +97,8 @@ static int add_rest(struct et_store *store, const struct et_short *run, const st
                                         : add_profile(store, run, "pid=" ET_SHORT "\n", "[short processes]", rest);
 }
 
-/* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time. */
+/* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time: of several processes
+ * chance alone is settled. */
 static int change(struct et_store *store, const struct et_short *run, const struct et_query *query)
 {
     const uint64_t part = run->used_ns / LEAST_PART, least = part > LEAST_NS ? part : LEAST_NS;
@@ -108,7 +111,7 @@ static int change(struct et_store *store, const struct et_short *run, const stru
     if (run->used_ns > told.sum_ns + least) {
         return add_rest(store, run, &told, least);
     }
-    if (told.sum_ns > run->used_ns + least && told.sum_ns - run->used_ns <= told.chance_ns) {
+    if (told.sum_ns > run->used_ns + least && (told.processes == 1 || told.sum_ns - run->used_ns <= told.chance_ns)) {
         err = et_store_scale(store, query, (double)run->used_ns / (double)told.sum_ns);
     }
     return err == -EBUSY ? 0 : err;
