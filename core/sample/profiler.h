@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #include <edgeprof/options.h>
+#include "core/profile/tree.h"
 #include "core/sample/ring.h"
 #include "core/sample/tags.h"
 #include <edgeprof/edgeprof.h>
 #include <edgeprof/hooks.h>
-#include "core/profile/tree.h"
 #include "core/unwind/unwind.h"
 #include <edgeprof/port_calls.h>
 
@@ -195,8 +195,8 @@ void ep_lose(struct ep *ep, enum ep_loss reason, uint64_t count, uint64_t weight
 void ep_count_kind(struct ep *ep, enum ep_kind kind, uint64_t count, uint64_t value);
 
 /* Returns how many samples the sums come from. A tree keeps events, not samples, so this divides the events of a kind
- * by the mean of this run; CPU samples are exact. A kind with events is at least one sample. Context: collect, deliver.
- */
+ * by the mean of this run; CPU samples are exact. A kind with events has at least one sample.
+ * Context: collect, deliver. */
 uint64_t ep_samples_of(const struct ep *ep, const struct ep_sums *sums);
 
 /* Sets ep_start_error() to a, b and c joined, or to why; returns error. Context: init. */

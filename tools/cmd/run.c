@@ -303,19 +303,15 @@ static void report_end(const struct et_run_command *run, int status)
 /* Whether no child that an ended process has waited for has used CPU time, in units of 10 ms. Only before wait4(). */
 static bool was_alone(pid_t pid)
 {
-    char path[32], line[1024];
+    char path[32];
+    struct et_buf stat = {0};
     unsigned long long used[2] = {1, 1}; /* of its children: user, system */
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
-    line[size] = '\0';
-    const char *name_end = strrchr(line, ')');
+    const char *name_end = et_read_file(path, 4096, &stat) == 0 ? strrchr(stat.data, ')') : NULL;
     if (name_end) {
         (void)sscanf(name_end, ") %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &used[0], &used[1]);
     }
-    if (file) {
-        fclose(file);
-    }
+    et_buf_free(&stat);
     return used[0] + used[1] == 0;
 }
 

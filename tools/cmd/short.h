@@ -20,10 +20,9 @@ struct et_short {
 
 /* Makes the sum of the run's CPU profiles what the kernel says, when they differ by more than a tick of 4 ms and 1 %:
  *
- *   less   adds `[edgeprof]`, the CPU time of edgeprof's own threads; then, if a period of each thread is enough for
- * it,
- *          `[thread exit]`, else `[short processes]`
- *   more   as far as a period of each thread explains it, lets samples stand for less
+ *   less   adds `[edgeprof]`, the CPU time of edgeprof's own threads; then `[thread exit]`, if there is one process or
+ *          if a period of each thread is enough for the rest, else `[short processes]`
+ *   more   lets samples stand for less, if there is one process or if a period of each thread explains it
  *
  * Changes nothing when there is no profile. Returns 0 or a negative errno value of the store. */
 int et_short_add(const struct et_short *run);
