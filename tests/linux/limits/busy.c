@@ -239,31 +239,6 @@ static uint64_t process_ns(void)
            ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000u;
 }
 
-/* CPU time of edgeprof's threads, by their names; 0: there is none, or it cannot be read. */
-static uint64_t own_ns(void)
-{
-    uint64_t sum = 0;
-    DIR *tasks = opendir("/proc/self/task");
-
-    for (struct dirent *entry; tasks && (entry = readdir(tasks)) != NULL;) {
-        char path[2][300], name[16] = "";
-        unsigned long long ns = 0;
-        (void)snprintf(path[0], sizeof path[0], "/proc/self/task/%s/comm", entry->d_name);
-        (void)snprintf(path[1], sizeof path[1], "/proc/self/task/%s/schedstat", entry->d_name);
-        FILE *comm = fopen(path[0], "r"), *times = fopen(path[1], "r");
-        if (comm && times && fscanf(comm, "%15s", name) == 1 && fscanf(times, "%llu", &ns) == 1 &&
-            strncmp(name, "edgeprof-", 9) == 0)
-            sum += ns;
-        if (comm)
-            (void)fclose(comm);
-        if (times)
-            (void)fclose(times);
-    }
-    if (tasks)
-        (void)closedir(tasks);
-    return sum;
-}
-
 #ifdef LINKED
 #include <edgeprof/edgeprof.h>
 
