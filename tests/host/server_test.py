@@ -458,7 +458,8 @@ def test_unread_answers_delay_nobody_else(start_server):
         begin = time.monotonic()
         assert server.get("/api/services")[0] == 200
         waits.append(time.monotonic() - begin)
-    assert max(waits) < max(2, 40 * one), f"one answer takes {one:.3f} s, the others waited {waits}"
+    assert waits[0] < max(4, 240 * one), f"one answer takes {one:.3f} s, the first waited for them to be made: {waits}"
+    assert max(waits[1:]) < max(2, 40 * one), f"one answer takes {one:.3f} s, the others waited {waits}"
     for client in clients:
         client.close()
 

@@ -77,19 +77,6 @@ static void wait_for(int wanted)
         sleep_ms(1);
 }
 
-/* Half of its CPU time in a span, half in none. */
-static void *work(void *argument)
-{
-    const uint8_t id = (uint8_t)(uintptr_t)argument;
-
-    wait_for(1);
-    tracer.span(id, 1);
-    burn(BURN_NS);
-    tracer.none();
-    burn(BURN_NS);
-    return NULL;
-}
-
 static void require(bool good, int line)
 {
     if (good)
@@ -127,17 +114,33 @@ static void burn_samples(void)
     REQUIRE(!"no samples");
 }
 
-/* Until a sample is labelled: modules are looked for once in a while. */
-static void wait_until_seen(void)
+/* Until a sample has this thread's span: modules and threads are looked for once in a while. */
+static void burn_until_seen(uint8_t id)
 {
-    tracer.span(200, 1);
-    for (unsigned i = 0; i < 100 && !spans.ns[200]; i++) {
+    for (unsigned i = 0; i < 100 && !spans.ns[id]; i++) {
         burn(50 * MS);
         (void)ep_flush();
         sleep_ms(20);
     }
+    REQUIRE(spans.ns[id] != 0);
+}
+
+static uint64_t burned[THREADS + 1];
+
+/* First in a span, then in none. */
+static void *work(void *argument)
+{
+    const uint8_t id = (uint8_t)(uintptr_t)argument;
+    const uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+    wait_for(1);
+    tracer.span(id, 1);
+    burn(BURN_NS);
+    burn_until_seen(id);
     tracer.none();
-    REQUIRE(spans.ns[200] != 0);
+    burned[id] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+    burn(BURN_NS);
+    return NULL;
 }
 
 static void labels(const char *name, bool late)
@@ -156,7 +159,9 @@ static void labels(const char *name, bool late)
     sleep_ms(20);
     if (late) {
         tracer_load(name);
-        wait_until_seen();
+        tracer.span(200, 1);
+        burn_until_seen(200);
+        tracer.none();
     }
     REQUIRE(pthread_create(&thread[0], NULL, work, (void *)(uintptr_t)THREADS) == 0);
     atomic_store(&stage, 1);
@@ -167,7 +172,7 @@ static void labels(const char *name, bool late)
         REQUIRE(pthread_join(thread[i], NULL) == 0);
     REQUIRE(end_profile(5000) == 0 && !receiver.broken);
     for (unsigned i = 1; i <= THREADS; i++)
-        REQUIRE(some(spans.ns[i], BURN_NS));
+        REQUIRE(some(spans.ns[i], burned[i]));
     REQUIRE(some(spans.ns[OWN], BURN_NS) && spans.ns[0] >= THREADS * BURN_NS / 2 && spans.broken == 0);
 }
 

@@ -194,7 +194,8 @@ static inline void check_cpu(void)
     assert_int_equal(ep_stats_get(&s), 0);
     if (now < cpu_before) /* a forked child, with its parent's profile */
         return;
-    const double own = (double)(used - s.collect_cpu_ns - s.deliver_cpu_ns);
+    /* The threads' clocks are read after the process's: the rest may be below zero. */
+    const double own = (double)used - (double)s.collect_cpu_ns - (double)s.deliver_cpu_ns;
     const double seen = (double)(s.weight_ns + s.thread_exit_ns), lost = (double)s.lost_ns[EP_LOSS_RING_FULL];
     const double slack = own * 0.01 + (double)cpu_period_ns + (double)(waited_ns() - cpu_waited_ns);
     if (RATIO_SLACK > RATIO_CHANCE || ((!(cpu_checks & CPU_MOST) || seen <= own + slack + AHEAD_NS) &&

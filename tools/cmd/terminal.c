@@ -150,9 +150,17 @@ static int read_key(void)
 int et_terminal_key(long ms)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    int ready = redraw ? 0 : key_byte_count ? 1 : poll(&input, 1, (int)ms);
-    if (redraw) {
-        redraw = 0;
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    sigset_t drawing, waiting;
+    sigemptyset(&drawing);
+    sigaddset(&drawing, SIGTSTP);
+    sigaddset(&drawing, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &drawing, &waiting); /* a signal after the look at `redraw` must end the wait */
+    int ready = redraw ? 0 : key_byte_count ? 1 : ppoll(&input, 1, &time, &waiting);
+    bool draw = redraw;
+    redraw = 0;
+    sigprocmask(SIG_SETMASK, &waiting, NULL);
+    if (draw) {
         return ET_KEY_DRAW;
     }
     return ready > 0 ? read_key() : ET_KEY_NONE;
