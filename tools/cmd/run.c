@@ -34,7 +34,7 @@ const struct et_help et_help_run = {
         "Programs started by COMMAND are profiled, too, and so are processes that it forks. With several processes, "
         "lines below the functions give the time of each. Some CPU time is in no profile: that of processes that ended "
         "early, and that in the kernel at the ends of processes. It is shown as one function, [short processes]. "
-        "The sum is the CPU time that the kernel counted, to 4 ms or 1 %.\n"
+        "The sum is the CPU time that the kernel counted: at most 4 ms less, or 1 % more.\n"
         "Each run's server wants a token of its own, so other users of the machine can neither read nor change the "
         "profile. COMMAND gets it as EDGEPROF_TOKEN; --listen and --serve print it.\n"
         "A process that ends by a signal, exec or the system call exit_group() is profiled until then. One line on "

@@ -83,12 +83,12 @@ static int add_profile(struct et_store *store, const struct et_short *run, const
     return err;
 }
 
-static int add_rest(struct et_store *store, const struct et_short *run, const struct told *told, uint64_t least_ns)
+static int add_rest(struct et_store *store, const struct et_short *run, const struct told *told)
 {
     const uint64_t all = run->used_ns - told->sum_ns, most = told->own_ns < all ? told->own_ns : all,
-                   own = most > least_ns ? most : 0, rest = all - own;
+                   own = most > LEAST_NS ? most : 0, rest = all - own;
     int err = own ? add_profile(store, run, "", "[edgeprof]", own) : 0;
-    if (err || rest <= least_ns) {
+    if (err || rest <= LEAST_NS) {
         return err;
     }
     /* Many processes of one sample each may lack much, and yet most of the rest is of processes without a sample. */
@@ -98,7 +98,7 @@ static int add_rest(struct et_store *store, const struct et_short *run, const st
 }
 
 /* Nobody waits for a process that leaves its parent, so the kernel's sum may lack its CPU time: of several processes
- * chance alone is settled. */
+ * chance alone is settled. To let samples stand for less is to write all of them again, so 1 % is left. */
 static int change(struct et_store *store, const struct et_short *run, const struct et_query *query)
 {
     const uint64_t part = run->used_ns / LEAST_PART, least = part > LEAST_NS ? part : LEAST_NS;
@@ -108,8 +108,8 @@ static int change(struct et_store *store, const struct et_short *run, const stru
     if (err || !told.sum_ns) {
         return err;
     }
-    if (run->used_ns > told.sum_ns + least) {
-        return add_rest(store, run, &told, least);
+    if (run->used_ns > told.sum_ns + LEAST_NS) {
+        return add_rest(store, run, &told);
     }
     if (told.sum_ns > run->used_ns + least && (told.processes == 1 || told.sum_ns - run->used_ns <= told.chance_ns)) {
         err = et_store_scale(store, query, (double)run->used_ns / (double)told.sum_ns);

@@ -18,11 +18,12 @@ struct et_short {
     pid_t pid;                /* the program */
 };
 
-/* Makes the sum of the run's CPU profiles what the kernel says, when they differ by more than a tick of 4 ms and 1 %:
+/* Makes the sum of the run's CPU profiles what the kernel says:
  *
- *   less   adds `[edgeprof]`, the CPU time of edgeprof's own threads; then `[thread exit]`, if there is one process or
- *          if a period of each thread is enough for the rest, else `[short processes]`
- *   more   lets samples stand for less, if there is one process or if a period of each thread explains it
+ *   less   from a tick of 4 ms on: adds `[edgeprof]`, the CPU time of edgeprof's own threads; then `[thread exit]`, if
+ *          there is one process or if a period of each thread is enough for the rest, else `[short processes]`
+ *   more   from 4 ms and 1 % on: lets samples stand for less, if there is one process or if a period of each thread
+ *          explains it
  *
  * Changes nothing when there is no profile. Returns 0 or a negative errno value of the store. */
 int et_short_add(const struct et_short *run);
