@@ -3,11 +3,13 @@
  *
  * The runtime's assembly calls RhThrowEx (throw), RhThrowHwEx (null reference, division by zero) or RhRethrow. Each of
  * them first calls OnFirstChanceException. Trampolines (trampoline_<arch>.S) note the start of the stack in the former
- * functions and record in the latter, the only one that has the object in every case. A rethrow is not a new exception.
+ * functions and record in the latter, the only one that has the object in every case. A rethrow is not a new exception,
+ * and neither is one that `await` or ExceptionDispatchInfo throws again: they end the object's stack trace with a mark.
  *
  * Runs in cooperative mode: nothing here blocks. The first object is looked at with care: a runtime that passes
  * something else loses this kind, not the program.
  */
+#include "glue.h"
 #include "runtime.h"
 
 /* Called by the trampolines. */
@@ -27,6 +29,11 @@ EP_RUNTIME_FUNCTION void __real_OnFirstChanceException(void);
 EP_RUNTIME_FUNCTION void __real_RhThrowEx(void);
 
 #define LARGEST_EXCEPTION 65536u
+#define ARRAY_LENGTH      1 /* words in an array */
+#define ARRAY_FIRST       2
+#define THROWN_AGAIN      1u /* Exception.EdiSeparator */
+
+static uint32_t trace_offset, count_offset; /* in an exception; 0: not known */
 
 void ep_dotnet_exception_check(void)
 {
@@ -62,6 +69,24 @@ static bool exceptions_fit(void *const *object)
     return !ep_dotnet_refuses(EP_KIND_EXCEPTION);
 }
 
+void ep_dotnet_exceptions_attach(uint32_t trace_at, uint32_t count_at)
+{
+    trace_offset = trace_at;
+    count_offset = count_at;
+}
+
+/* The runtime lets the trace of such an exception grow, and clears that of others at the throw. */
+static bool is_thrown_again(void *const *object)
+{
+    if (!trace_offset)
+        return false;
+    const char *exception = (const char *)object;
+    const uintptr_t *trace = *(const uintptr_t *const *)(exception + trace_offset);
+    const uint32_t count = *(const uint32_t *)(exception + count_offset);
+
+    return trace && count && count <= (uint32_t)trace[ARRAY_LENGTH] && trace[ARRAY_FIRST + count - 1] == THROWN_AGAIN;
+}
+
 void ep_dotnet_throwing(uintptr_t again, uintptr_t pc, uintptr_t sp, uintptr_t fp, uintptr_t base)
 {
     struct throwing *throwing = ep_port_thread_part(EP_PART_EXCEPTIONS);
@@ -80,7 +105,7 @@ void ep_dotnet_first_chance(void *const *object)
     if (throwing)
         throwing->known = false;
     if (!known || !object || !ep_hook_wants(EP_KIND_EXCEPTION) || ep_dotnet_refuses(EP_KIND_EXCEPTION) ||
-        !exceptions_fit(object))
+        !exceptions_fit(object) || is_thrown_again(object))
         return;
     uint64_t count = ep_stratum_advance(&throwing->stratum, 1, ep_hook_period(EP_KIND_EXCEPTION));
     const struct ep_hook_event event = {.kind = EP_KIND_EXCEPTION,

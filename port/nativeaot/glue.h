@@ -173,6 +173,13 @@ int ep_dotnet_live_attach(void *const *handles, uint32_t count);
 typedef int32_t ep_dotnet_name_reader(void *thread, char *name, int32_t room);
 void ep_dotnet_names_attach(ep_dotnet_name_reader *read, uintptr_t type);
 
+/* ---- exception_hooks.c ---- */
+
+/* Registers where an exception object has the array of its stack trace, and the number of used elements, in bytes from
+ * the object. Once, before the first start; without it, `await` and ExceptionDispatchInfo count again. Context: init.
+ */
+void ep_dotnet_exceptions_attach(uint32_t trace_at, uint32_t count_at);
+
 /* ---- self_check.c ---- */
 
 /* Registers managed code for the check of the runtime: it makes one array of each size in bytes, the second

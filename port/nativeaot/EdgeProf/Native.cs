@@ -181,6 +181,9 @@ internal static unsafe class Native
     [DllImport(Library, EntryPoint = "ep_dotnet_names_attach")]
     public static extern void NamesAttach(delegate* unmanaged<nint, byte*, int, int> reader, nint type);
 
+    [DllImport(Library, EntryPoint = "ep_dotnet_exceptions_attach")]
+    public static extern void ExceptionsAttach(uint traceAt, uint countAt);
+
     [DllImport(Library, EntryPoint = "ep_dotnet_probe_attach")]
     public static extern void ProbeAttach(delegate* unmanaged<void> probe);
 

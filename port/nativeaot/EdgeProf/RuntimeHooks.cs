@@ -7,7 +7,7 @@ namespace EdgeProf;
 /// <summary>What the C hooks need from managed code. First, weak handles for the live heap, created once because
 /// creating one may block; C only sets them to other objects (port/nativeaot/live_handles.c). Second, names of threads
 /// (port/nativeaot/thread_names.c). Third, code with known allocations, to check the runtime
-/// (port/nativeaot/self_check.c).</summary>
+/// (port/nativeaot/self_check.c). Fourth, where an exception has its trace (port/nativeaot/exception_hooks.c).</summary>
 internal static unsafe class RuntimeHooks
 {
     private const int LivePlaces = 1024; // EP_DOTNET_LIVE_PLACES
@@ -25,7 +25,32 @@ internal static unsafe class RuntimeHooks
         Native.LiveAttach(handles, LivePlaces); // -ENOSYS: not supported by this runtime, no live heap
         Native.NamesAttach(&NameOf, TypeOf(Thread.CurrentThread));
         Native.ProbeAttach(&Allocate);
+        AttachExceptions();
     }
+
+    /// <summary>Two fields that .NET keeps for debuggers, by name and meaning.</summary>
+    private static void AttachExceptions()
+    {
+        var exception = new Exception();
+        try
+        {
+            Native.ExceptionsAttach(OffsetOf(exception, ref TraceOf(exception)), OffsetOf(exception, ref CountOf(exception)));
+        }
+        catch (MissingFieldException)
+        {
+            // This runtime's await counts again.
+        }
+    }
+
+    [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_corDbgStackTrace")]
+    private static extern ref nint[]? TraceOf(Exception exception);
+
+    [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_idxFirstFreeStackTraceEntry")]
+    private static extern ref int CountOf(Exception exception);
+
+    /// <summary>From the object's first word.</summary>
+    private static uint OffsetOf<T>(object thing, ref T field) =>
+        (uint)(Unsafe.ByteOffset(ref Unsafe.As<Content>(thing).First, ref Unsafe.As<T, byte>(ref field)) + sizeof(nint));
 
     /// <summary>Lengths are EP_DOTNET_PROBE_ARRAY and EP_DOTNET_PROBE_RAW.</summary>
     [UnmanagedCallersOnly]

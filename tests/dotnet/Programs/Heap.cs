@@ -119,8 +119,8 @@ internal sealed class Worker(int seed)
 internal static class Truth
 {
     private const int Threads = 2, Rounds = 2_000_000, Throws = 3000;
-    private static int odd, even, faults;
-    public static int Thrown => odd + even + faults;
+    private static int odd, even, faults, fresh;
+    public static int Thrown => odd + even + faults + fresh;
 
     private static void Tell(string kind, string site, long count, long value) => Console.WriteLine($"truth {kind} {site} {count} {value}");
 
@@ -156,6 +156,36 @@ internal static class Truth
         }
     }
 
+    /// An exception counts where it is thrown, not at each await that it passes.
+    private static async Task FailAsync(int awaits)
+    {
+        if (awaits > 0)
+            await FailAsync(awaits - 1);
+        await Task.Yield();
+        Throw(0);
+    }
+
+    /// Nothing but the await throws it.
+    private static async Task FailFreshAsync()
+    {
+        fresh++;
+        await Task.FromException(new EvenException());
+    }
+
+    private static void Awaited()
+    {
+        foreach (var failed in new[] { FailAsync(3), FailFreshAsync() })
+        {
+            try
+            {
+                failed.GetAwaiter().GetResult();
+            }
+            catch (Exception e) when (e is OddException or EvenException)
+            {
+            }
+        }
+    }
+
     private static void Exceptions()
     {
         for (var i = 0; i < Throws; i++)
@@ -169,10 +199,13 @@ internal static class Truth
             }
             if (i % 64 == 0)
                 Thread.Sleep(1); // the ring is not for a storm
+            if (i % 64 == 1)
+                Awaited();
         }
         Tell("exception", "ThrowOdd", odd, odd);
         Tell("exception", "ThrowEven", even, even);
         Tell("exception", "ThrowFault", faults, faults);
+        Tell("exception", "total", Thrown, Thrown);
     }
 
     public static void Measure()

@@ -132,14 +132,24 @@ static NOINLINE void rethrow_assembly(struct object *object, void *info)
     CHECK(thrown == object && thrown_info == info);
 }
 
+/* An exception that has a trace: the first is thrown by `throw`, the second by an await. */
+struct exception {
+    struct object object;
+    const uintptr_t *trace;
+    uint32_t count;
+};
+
 static NOINLINE void throw_odd(void)
 {
-    struct object odd = {&odd_type};
+    static const uintptr_t thrown_on[] = {0, 3, 4711, 1, 0}; /* a type, the length, what was thrown where */
+    struct exception odd = {{&odd_type}, thrown_on, 1};
     unsigned before = throws;
 
-    throw_assembly(&odd, &before);
-    rethrow_assembly(&odd, &before);
-    CHECK(throws == before + 2);
+    throw_assembly(&odd.object, &before);
+    rethrow_assembly(&odd.object, &before);
+    odd.count = 2;
+    throw_assembly(&odd.object, &before);
+    CHECK(throws == before + 3);
 }
 
 static NOINLINE void collect(int generation)
@@ -222,7 +232,7 @@ static void count(void)
     double off = 100 * ((double)stats.kind_value[EP_KIND_ALLOC] - truth) / truth;
     printf("figure stub_alloc_error_pct %.2f %%\n", off < 0 ? -off : off);
     CHECK(off < 3 && off > -3);
-    CHECK(stats.kind_count[EP_KIND_EXCEPTION] == 20 && chances == 40);
+    CHECK(stats.kind_count[EP_KIND_EXCEPTION] == 20 && chances == 60);
     CHECK(stats.kind_count[EP_KIND_GC] == 20);
     /* Held against what the runtime says: only roundings are left. */
     CHECK(stats.kind_value[EP_KIND_LIVE] > truth * 0.999 && stats.kind_value[EP_KIND_LIVE] < truth * 1.001);
@@ -290,6 +300,7 @@ int main(int argc, char **argv)
         handles[i] = &handle[i];
     CHECK(ep_dotnet_live_attach(handles, EP_DOTNET_LIVE_PLACES) == 0);
     ep_dotnet_heap_attach();
+    ep_dotnet_exceptions_attach(offsetof(struct exception, trace), offsetof(struct exception, count));
     check_frame();
     notices();
     forget_allocated();
