@@ -5,7 +5,7 @@
            [--boards NAMES] [--seconds FILE] [--tell SECONDS] [NAME=VALUE...] [TARGET...]
 
 It first builds the files that the targets need, in one make, so that no two targets build the same file. .NET programs
-are built one at a time, so other targets run meanwhile. It runs the shared targets beside each other, the longest first,
+are built one at a time, so other targets run meanwhile, and each that needs some of them as soon as these are there. It runs the shared targets beside each other, the longest first,
 as many as give the processors work: a target that mostly waits counts for the part of a processor that the last record
 (--seconds) says. The others run one by one. A target over its timeout is killed with
 all its processes. A target that failed runs once more at the end, with nothing beside it: on a busy machine a measured
@@ -42,7 +42,7 @@ NEEDS = {
 }
 TIERS = {"quick": ("quick",), "all": ("quick", "all"), "long": ("long",)}
 # What make --trace says for each file that it makes.
-MADE = re.compile(r"^[^ :]+:\d+: (?:update )?target '", re.MULTILINE)
+MADE = re.compile(r"^[^ :]+:\d+: (?:update )?target '([^']*)'", re.MULTILINE)
 AGAIN_MOST = 12
 LOAD_LEAST = 0.25  # of a processor, for a test that only waits
 LOAD_MOST = 1.25  # of each processor: a test waits now and then
@@ -88,6 +88,7 @@ class Runner:
         self.doing = {}  # name: a function that says how far it is
         self.said = time.monotonic()
         self.excused = set()  # skipped because something that they need is missing
+        self.unmade = {}  # of each build that runs: the files that it has not made yet
 
     def chosen(self):
         """The targets to run. What is missing for the others is reported at once."""
@@ -123,16 +124,21 @@ class Runner:
         start, log = time.monotonic(), self.options.logs / f"{name}.log"
         make = [*self.make, "-k", "--trace", *variables]
         planned = subprocess.run([*make, "-n", *files], env=environment(), capture_output=True, text=True).stdout
-        total, made = sum(1 for _ in MADE.finditer(planned)), 0
+        unmade = set(MADE.findall(planned))
+        total, made, making = len(unmade), 0, None
         with open(log, "w") as out:
             process = subprocess.Popen([*make, f"-j{jobs or self.options.jobs}", "--output-sync=target", *files], env=environment(), text=True,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                        start_new_session=True)
             self.running.add(process.pid)
             self.doing[name] = lambda: f"{name}: {made} of {max(made, total)} files"
+            self.unmade[name] = unmade
             for line in process.stdout:
                 out.write(line)
-                made += bool(MADE.search(line))
+                if found := MADE.match(line):
+                    made += 1
+                    unmade.discard(making)  # one job says what it makes before it makes it
+                    making = found[1]
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             self.running.discard(process.pid)
@@ -208,7 +214,7 @@ class Runner:
         self.build("build", merged(files.values()))
         measured = read_seconds(self.options.seconds)
         shared = sorted((test for test in tests if test.mode == "shared"), key=lambda test: -measured.get(test.name, (1e6, 0))[0])
-        self.share(shared, measured, late)
+        self.share(shared, measured, dict(sorted(late.items(), key=lambda item: -measured.get(item[0], (1e6, 0))[0])))
         for test in tests:
             if test.mode == "alone":
                 self.run(test, self.options.jobs)
@@ -226,14 +232,19 @@ class Runner:
         with concurrent.futures.ThreadPoolExecutor(WAITING_MOST * self.options.jobs) as pool:
             building = pool.submit(self.build, "build-dotnet", merged(late.values()), jobs=1)
             running[building] = 1
+
+            def is_built(test):
+                unmade = self.unmade.get("build-dotnet")
+                return building.done() or test.name not in late or (unmade is not None and not unmade & set(late[test.name]))
+
             while left or running:
                 free = LOAD_MOST * self.options.jobs - sum(running.values())
-                fitting = [test for test in left if (loads[test.name] <= free + 1e-6 or not running) and (building.done() or test.name not in late)]
+                fitting = [test for test in left if (loads[test.name] <= free + 1e-6 or not running) and is_built(test)]
                 if fitting and len(running) < WAITING_MOST * self.options.jobs:
                     left.remove(fitting[0])
                     running[pool.submit(self.run, fitting[0])] = loads[fitting[0].name]
                     continue
-                for done in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
+                for done in concurrent.futures.wait(running, 1, concurrent.futures.FIRST_COMPLETED).done:
                     done.result()
                     del running[done]
 

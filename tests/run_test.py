@@ -32,10 +32,14 @@ first second third:
 early:
     @touch build/early
 late: build/host/nativeaot/program
-    @cat $<
+    @cat $<; touch build/late
 build/host/nativeaot/program:
     @echo building; mkdir -p build/host/nativeaot; for i in $$(seq 300); do [ ! -e build/early ] || { touch $@; exit 0; }; sleep 0.1; done; exit 1
-.PHONY: early late good other bad dry stuck single long shaky first second third
+later: build/host/nativeaot/second
+    @cat $<
+build/host/nativeaot/second:
+    @echo building; for i in $$(seq 300); do [ ! -e build/late ] || { touch $@; exit 0; }; sleep 0.1; done; exit 1
+.PHONY: early late later good other bad dry stuck single long shaky first second third
 """
 LIST = """# target | tier | timeout | mode | needs | claim
 good   | quick | 60 | shared | -        | Claim.
@@ -52,6 +56,7 @@ second | own   | 60 | shared | -        | Claim.
 third  | own   | 60 | shared | -        | Claim.
 early  | own   | 60 | shared | -        | Claim.
 late   | own   | 60 | shared | -        | Claim.
+later  | own   | 60 | shared | -        | Claim.
 """
 RUN = pathlib.Path(__file__).resolve().parent / "run.py"
 
@@ -118,8 +123,9 @@ def main():
     (folder / "seconds").write_text("first 30 3\nsecond 30 3\nthird 30 3\n")
     status, output = runner(folder, "--seconds", "seconds", "first", "second", "third")
     expect(status == 0, "three targets that mostly wait run beside each other on two processors", output)
-    status, output = runner(folder, "early", "late")
-    expect(status == 0 and "FAILED" not in output, "targets run while .NET programs are built", output)
+    (folder / "seconds").write_text("late 30 3\nlater 3 3\n")
+    status, output = runner(folder, "--seconds", "seconds", "early", "late", "later")
+    expect(status == 0 and "FAILED" not in output, "targets run while .NET programs are built, those too whose program is there", output)
     expect("building" not in (folder / "build/logs/late.log").read_text(), "a target waits for its .NET program and does not build it", output)
     expect(runner(folder, "absent")[0] == 1, "an unknown target is refused")
     print("run_test: the runner's verdicts are right")
