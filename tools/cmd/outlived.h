@@ -18,7 +18,7 @@ struct et_outlived {
 /* Makes the folder. It stays "" where there is no tmpfs. */
 void et_outlived_begin(struct et_outlived *outlived);
 
-/* Has the rest of each process sent that has ended or has called exec, by this program with `environment`, in which
+/* Has the rest of each process sent that has ended or has called exec, by a program with `environment`, in which
  * LD_PRELOAD names the preload library. Waits for that. Returns whether `program` was one of them. */
 bool et_outlived_sweep(const struct et_outlived *outlived, char *const *environment, pid_t program);
 
