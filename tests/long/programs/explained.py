@@ -113,7 +113,7 @@ def main():
     wrong = []
     for name, command in rows(tools, work).items():
         if command and (len(sys.argv) < 4 or name in sys.argv[3:]):
-            wrong += [] if look(name, command, tools / "edgeprof", work / "explained.db") else [name]
+            wrong += [] if look(name, command, tools / "edgeprof-real", work / "explained.db") else [name]
     if wrong:
         sys.exit(f"explained.py: {', '.join(wrong)}: less than {LEAST:.0%} or more than {MOST:.0%}")
 

@@ -1,4 +1,4 @@
-"""One run of one row: starts programs, under edgeprof or without, looks how they end, and leaves no process behind."""
+"""One run of one row: starts programs, under edgeprof and its witness or without, looks how they end, and leaves no process behind."""
 import ctypes
 import os
 import pathlib
@@ -69,17 +69,18 @@ def end_all(pid=None):
 class Run:
     """What a row's function is given. profiled: its program() is under edgeprof, with a profile in the database."""
 
-    def __init__(self, name, profiled, tools, work):
+    def __init__(self, name, profiled, tools, work, words=""):
+        """words: for the witness (tests/linux/witness/witness.py)."""
         self.name, self.profiled, self.tools, self.work = name, profiled, pathlib.Path(tools), pathlib.Path(work)
         self.clock = self.work / "clock"
         self.db = self.work / "edgeprof.db"
-        self.remarks = []
+        self.remarks, self.wrong, self.words = [], [], words
 
     def command(self, command, *options):
         timed = [str(self.tools / "stopwatch"), str(self.clock), *map(str, command)]
         if not self.profiled:
             return timed
-        return [str(self.tools / "edgeprof"), "run", "--level", "high", "--skip", "stopwatch", "--db", str(self.db), "--service", "row", *options,
+        return [str(self.tools / "edgeprof"), "run", "--level", "high", "--db", str(self.db), "--service", "row", *options,
                 "--", *timed]
 
     def start(self, command, options=(), env=None, output="output", folder=None, before=()):
@@ -87,7 +88,7 @@ class Run:
         itself, as another user."""
         with open(self.work / output, "wb") as out, open(self.work / (output + ".err"), "wb") as err:
             return subprocess.Popen([*before, *self.command(command, *options)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=folder or self.work,
-                                    env={**os.environ, **(env or {})})
+                                    env={**os.environ, "WITNESS": self.words, **(env or {})})
 
     def program(self, command, **options):
         """Runs it to its end: exit status as edgeprof passes it on, output, messages."""
@@ -101,7 +102,8 @@ class Run:
         if self.profiled:
             out = re.sub(r"^row cpu: .*", "", out, flags=re.M | re.S)
             self.remarks = sorted({line for line in err.splitlines() if line.startswith("edgeprof: ") and "symbols:" not in line})
-            err = "".join(line + "\n" for line in err.splitlines() if not line.startswith("edgeprof: "))
+            self.wrong += [line for line in err.splitlines() if line.startswith("witness.py: ")]
+            err = "".join(line + "\n" for line in err.splitlines() if not line.startswith(("edgeprof: ", "witness.py: ")))
             if status == 3 and any(re.search("sent no (cpu )?profile", line) for line in self.remarks):
                 status = 0
         elif status < 0:
@@ -133,11 +135,13 @@ class Run:
             return 0
 
     def figures(self):
-        """CPU time as edgeprof tells it, how much of it has whole stacks; both in ns."""
+        """CPU time that processes have told of, how much of it has whole stacks; both in ns."""
         done = self.outside([self.tools / "edgeprof", "export", "--db", self.db, "--service", "row", "--kind", "cpu", "--folded"], check=False)
         total = whole = 0
         for line in done.stdout.splitlines():
             path, _, value = line.rpartition(" ")
+            if path == "[short processes]":
+                continue
             total += int(value)
             frames = path.split(";")
             if not any(frame in NOT_WHOLE or frame.startswith("[lost") for frame in frames):

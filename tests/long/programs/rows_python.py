@@ -24,7 +24,7 @@ OBJECTS = [f"test.test_{name}" for name in (
     "zipfile zipimport zlib").split()]
 PARTS = {"multiprocessing_spawn": SPAWN, "asyncio": ASYNCIO, "objects": OBJECTS}
 TESTS = {"multiprocessing_fork": 240, "multiprocessing_forkserver": 240, "asyncio": 160, "multiprocessing_spawn": 240, "signal": 120, "io": 100,
-         "subprocess": 100, "faulthandler": 80, "selectors": 60, "threading": 60, "eintr": 60, "fork1": 40, "time": 30, "posix": 30, "ctypes": 30}
+         "subprocess": 100, "faulthandler": 80, "selectors": 60, "threading": 60, "eintr": 60, "fork1": 40, "queue": 60, "json": 60, "time": 30, "posix": 30, "ctypes": 30}
 
 
 def outcomes(path):
