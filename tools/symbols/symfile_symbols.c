@@ -24,6 +24,8 @@ struct table {
     Elf *elf;
     GElf_Half machine;
     size_t strings;
+    const char *names; /* the strings, which end with a NUL; NULL: libelf has to look for each */
+    size_t names_size;
     uint64_t *ends; /* of sections */
     size_t sections;
 };
@@ -39,6 +41,29 @@ static void read_section_ends(struct table *table)
     for (size_t i = 1; i < table->sections; i++) {
         table->ends[i] = gelf_getshdr(elf_getscn(table->elf, i), &header) ? header.sh_addr + header.sh_size : 0;
     }
+}
+
+/* For each name libelf locks, and looks for the NUL that ends the table. */
+static void find_names(struct table *table)
+{
+    Elf_Scn *section = elf_getscn(table->elf, table->strings);
+    GElf_Shdr header;
+    const Elf_Data *data =
+        section && gelf_getshdr(section, &header) && header.sh_type == SHT_STRTAB && !(header.sh_flags & SHF_COMPRESSED)
+            ? elf_rawdata(section, NULL)
+            : NULL;
+    if (data && data->d_buf && data->d_size && ((const char *)data->d_buf)[data->d_size - 1] == '\0') {
+        table->names = data->d_buf;
+        table->names_size = data->d_size;
+    }
+}
+
+static const char *name_at(const struct table *table, size_t offset)
+{
+    if (!table->names) {
+        return elf_strptr(table->elf, table->strings, offset);
+    }
+    return offset < table->names_size ? table->names + offset : NULL;
 }
 
 /* Where the symbol's section ends; 0 when it has none: constants, versions and what is elsewhere are no addresses here.
@@ -68,7 +93,7 @@ static bool is_mapping_symbol(GElf_Half machine, unsigned type, const char *name
 
 static void add_symbol(struct et_symfile *file, const struct table *table, const GElf_Sym *sym)
 {
-    const char *name = elf_strptr(table->elf, table->strings, sym->st_name);
+    const char *name = name_at(table, sym->st_name);
     unsigned type = GELF_ST_TYPE(sym->st_info);
     bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
     bool data = type == STT_OBJECT || type == STT_NOTYPE; /* descriptors of types are either */
@@ -88,15 +113,6 @@ static void add_symbol(struct et_symfile *file, const struct table *table, const
         .start = start, .end = start + sym->st_size, .limit = limit, .name = own, .rank = rank};
 }
 
-static int by_address(const void *a, const void *b)
-{
-    const struct et_symfile_symbol *x = a, *y = b;
-    if (x->start != y->start) {
-        return x->start < y->start ? -1 : 1;
-    }
-    return x->rank != y->rank ? y->rank - x->rank : strcmp(x->name, y->name);
-}
-
 static void read_symbols(struct et_symfile *file, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
 {
     Elf_Data *data = elf_getdata(section, NULL);
@@ -107,6 +123,7 @@ static void read_symbols(struct et_symfile *file, Elf *elf, Elf_Scn *section, co
     struct table table = {.elf = elf, .machine = head.e_machine, .strings = header->sh_link};
     size_t count = data->d_size / header->sh_entsize;
     read_section_ends(&table);
+    find_names(&table);
     for (size_t i = 0; i < count && i < INT32_MAX; i++) {
         GElf_Sym sym;
         if (gelf_getsym(data, (int)i, &sym)) {
@@ -116,24 +133,82 @@ static void read_symbols(struct et_symfile *file, Elf *elf, Elf_Scn *section, co
     free(table.ends);
 }
 
+struct key {
+    uint64_t start;
+    size_t at; /* of a symbol */
+};
+
+/* Sorts by one byte of the start; equal ones keep their order. False: all have the same byte, and nothing is written.
+ */
+static bool sort_by_byte(const struct key *from, struct key *to, size_t count, unsigned shift)
+{
+    size_t places[256] = {0}, before = 0;
+    for (size_t i = 0; i < count; i++) {
+        places[from[i].start >> shift & 255]++;
+    }
+    if (places[from[0].start >> shift & 255] == count) {
+        return false;
+    }
+    for (size_t i = 0; i < 256; i++) {
+        size_t own = places[i];
+        places[i] = before;
+        before += own;
+    }
+    for (size_t i = 0; i < count; i++) {
+        to[places[from[i].start >> shift & 255]++] = from[i];
+    }
+    return true;
+}
+
+/* The places of all symbols by their start. A program's 170,000 symbols are in no order, and qsort() moves whole ones.
+ */
+static struct key *sorted_keys(const struct et_symfile *file)
+{
+    size_t count = file->symbol_count;
+    struct key *keys = et_alloc(count, sizeof *keys), *other = et_alloc(count, sizeof *other);
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = (struct key){file->symbols[i].start, i};
+    }
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        if (sort_by_byte(keys, other, count, shift)) {
+            struct key *sorted = other;
+            other = keys;
+            keys = sorted;
+        }
+    }
+    free(other);
+    return keys;
+}
+
+static bool is_better(const struct et_symfile_symbol *a, const struct et_symfile_symbol *b)
+{
+    return a->rank != b->rank ? a->rank > b->rank : strcmp(a->name, b->name) < 0;
+}
+
 /* One symbol an address, the best; those without a size reach to the next one, but not out of their section. */
 static void sort_symbols(struct et_symfile *file)
 {
     if (file->symbol_count == 0) {
         return;
     }
-    qsort(file->symbols, file->symbol_count, sizeof *file->symbols, by_address);
-    size_t kept = 1;
-    for (size_t i = 1; i < file->symbol_count; i++) {
-        if (file->symbols[i].start != file->symbols[kept - 1].start) {
-            file->symbols[kept++] = file->symbols[i];
+    struct key *keys = sorted_keys(file);
+    struct et_symfile_symbol *sorted = et_alloc(file->symbol_count, sizeof *sorted);
+    size_t kept = 0;
+    for (size_t i = 0; i < file->symbol_count; i++) {
+        const struct et_symfile_symbol *symbol = &file->symbols[keys[i].at];
+        if (kept == 0 || sorted[kept - 1].start != symbol->start) {
+            sorted[kept++] = *symbol;
+        } else if (is_better(symbol, &sorted[kept - 1])) {
+            sorted[kept - 1] = *symbol;
         }
     }
-    file->symbol_count = kept;
+    free(keys);
+    free(file->symbols);
+    file->symbols = sorted;
+    file->symbol_count = file->symbol_capacity = kept;
     for (size_t i = 0; i + 1 < kept; i++) {
-        if (file->symbols[i].end == file->symbols[i].start) {
-            uint64_t next = file->symbols[i + 1].start, limit = file->symbols[i].limit;
-            file->symbols[i].end = next < limit ? next : limit;
+        if (sorted[i].end == sorted[i].start) {
+            sorted[i].end = sorted[i + 1].start < sorted[i].limit ? sorted[i + 1].start : sorted[i].limit;
         }
     }
 }
