@@ -1,6 +1,7 @@
 /*
  * Runs the committed inputs of fuzz targets: replay FOLDER... A folder has the name of its target. Each input also cut
- * short at every length, and with every byte changed: to all of some values, in large inputs to every third of them.
+ * short at every length, and with every byte changed: to each of nine values in small inputs, to three of them in
+ * larger ones, to one in large ones, another one at each place.
  *
  * TARGETS lists the targets of the program as TARGET(NAME).
  */
@@ -10,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 512u
+#define LARGER 64u
+#define LARGE  512u
 
 #define TARGET(name) int fuzz_##name(const uint8_t *data, size_t size);
 TARGETS
@@ -44,7 +46,7 @@ static void vary(uint8_t *data, size_t size)
 {
     static const uint8_t values[] = {0, '\n', '\r', ' ', ':', '0', '9', 'f', 0xff};
 
-    size_t step = size > LARGE ? 3 : 1;
+    const size_t step = size > LARGE ? 9 : size > LARGER ? 3 : 1;
 
     run(data, size);
     for (size_t i = 0; i < size; i++)
