@@ -53,8 +53,8 @@ static inline uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* CPU time of edgeprof's threads in this process, by their names; 0: there is none. */
-static inline uint64_t own_ns(void)
+/* CPU time of edgeprof's threads in this process whose names begin so; 0: there is none. */
+static inline uint64_t own_ns(const char *names)
 {
     uint64_t sum = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -63,7 +63,7 @@ static inline uint64_t own_ns(void)
         char path[300], name[16] = "";
         (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && read(fd, name, sizeof name - 1) > 0 && strncmp(name, "edgeprof-", 9) == 0)
+        if (fd >= 0 && read(fd, name, sizeof name - 1) > 0 && strncmp(name, names, strlen(names)) == 0)
             sum += clock_ns((clockid_t)(~(unsigned)atoi(task->d_name) << 3 | 6)); /* MAKE_THREAD_CPUCLOCK of Linux */
         if (fd >= 0)
             (void)close(fd);

@@ -187,8 +187,9 @@ static int none_is_free(void)
     const struct rlimit limit = {3, 3};
 
     (void)setrlimit(RLIMIT_NOFILE, &limit);
-    kinds_burn_beside();
     kinds_live();
+    kinds_burn_beside();
+    kinds_burn(150);
     return KINDS_DONE;
 }
 

@@ -13,7 +13,7 @@ static void say_quick(void)
 static int quick(void)
 {
     (void)at_quick_exit(say_quick);
-    kinds_burn(200);
+    kinds_burn(100);
     quick_exit(4);
 }
 
@@ -78,7 +78,7 @@ static int ends_at_exit(void)
 
 static void work_at_exit(void)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("worked\n");
 }
 
@@ -293,7 +293,7 @@ static void begin_stuck(void)
 
     if (pthread_create(&thread, NULL, open_stuck, NULL) != 0)
         kinds_fail("thread");
-    kinds_burn(200);
+    kinds_burn(100);
 }
 
 static int at_once_beside_loader(void)
@@ -339,7 +339,7 @@ static int child_exits(void)
     const int child = fork();
     if (child == 0) {
         kinds_burn_beside();
-        kinds_burn(250);
+        kinds_burn(150);
         exit(21);
     }
     kinds_say("%d\n", kinds_wait(child));
@@ -352,7 +352,7 @@ static int child_of_thread_ends(void)
     kinds_burn(50);
     const int child = fork();
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         (void)syscall(SYS_exit, 22);
     }
     kinds_say("%d\n", kinds_wait(child));

@@ -60,7 +60,7 @@ static int drops_beside_threads(void)
     for (unsigned i = 0; i < 4; i++)
         if (pthread_create(&threads[i], NULL, say_id_later, NULL) != 0)
             return KINDS_FAILED;
-    kinds_burn(300);
+    kinds_burn(150);
     if (setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0)
         return KINDS_FAILED;
     atomic_store(&go_on, true);
@@ -94,7 +94,7 @@ static int drops_capabilities(void)
     if (syscall(SYS_capset, &header, none) != 0)
         return KINDS_FAILED;
     kinds_burn_beside();
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -106,14 +106,14 @@ static int hides_from_all(void)
     if (setuid(NOBODY) != 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
         return KINDS_FAILED;
     kinds_burn_beside();
-    kinds_burn(200);
+    kinds_burn(100);
     (void)syscall(SYS_exit_group, 5);
     return KINDS_DONE;
 }
 
 static void *burn_and_leave(void *unused)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     return unused;
 }
 
@@ -148,7 +148,7 @@ static int changed_root(void)
     if (!change_root())
         return KINDS_CANNOT;
     kinds_burn_beside();
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", access("/proc", F_OK));
     return KINDS_DONE;
 }
@@ -160,7 +160,7 @@ static int changed_root_and_forks(void)
         return KINDS_CANNOT;
     const int child = fork();
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         exit(5);
     }
     kinds_say("%d\n", kinds_wait(child));
@@ -177,7 +177,7 @@ static int pivots_root(void)
         return KINDS_CANNOT;
     if (syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0)
         return KINDS_CANNOT;
-    kinds_burn(250);
+    kinds_burn(150);
     kinds_say("%d\n", access("/proc", F_OK));
     return KINDS_DONE;
 }
@@ -189,7 +189,7 @@ static int without_proc(void)
         umount2("/proc", MNT_DETACH) != 0)
         return KINDS_CANNOT;
     kinds_burn_beside();
-    kinds_burn(250);
+    kinds_burn(150);
     return KINDS_DONE;
 }
 
@@ -207,7 +207,7 @@ static int own_events(void)
 
     if (fd < 0)
         return KINDS_CANNOT;
-    kinds_burn(200);
+    kinds_burn(100);
     const bool right = read(fd, &value, sizeof value) == sizeof value && value > 150000000;
     kinds_say("%d %d\n", fd, right);
     (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);

@@ -20,8 +20,9 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-#define START_MS    1000 /* of CPU time: the threads of the preload library run from 0.45 to 0.65 s on */
-#define STEP_MS     25
+#define START_STEPS 45 /* the threads of the preload library run after 3 s, from the next sample on */
+#define STEP_MS     100
+#define STEP_BURN   5
 #define INTERVAL_MS 250 /* as in kinds.py */
 #define LIVES       3
 
@@ -42,9 +43,13 @@ static bool has_edgeprof(void)
 
 void kinds_burn_until_profiled(void)
 {
-    if (has_edgeprof())
-        for (unsigned i = 0; i < START_MS / STEP_MS && own_ns() == 0; i++)
-            kinds_burn(STEP_MS);
+    static bool was_profiled; /* later no descriptor may be free to look with */
+
+    for (unsigned i = 0; has_edgeprof() && !was_profiled && i < START_STEPS; i++) {
+        kinds_burn(STEP_BURN);
+        was_profiled = own_ns("edgeprof-coll") != 0;
+        (void)usleep((STEP_MS - STEP_BURN) * 1000);
+    }
     kinds_burn(100);
 }
 

@@ -23,8 +23,8 @@ extern const struct kinds_form kinds_descriptors[], kinds_ends[], kinds_ids[], k
 /* Works for so many ms of the calling thread's CPU time. */
 void kinds_burn(unsigned ms);
 
-/* Works until edgeprof's threads run, and some more; at most a second of CPU time. Some only where there is no
- * edgeprof. */
+/* Waits until edgeprof's threads run, at work now and then, as the preload library starts them at a sample; then works.
+ * Works only where there is no edgeprof. */
 void kinds_burn_until_profiled(void);
 
 /* The same, and then for as long as edgeprof sends three times. */

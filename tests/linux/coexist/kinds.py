@@ -93,7 +93,7 @@ def main():
     listed = subprocess.run([f"{FOLDER}/kinds", "--list"], capture_output=True, text=True, check=True).stdout.split()
     listed += [f"early/{what}" for what in EARLY] + ["audited/loader/comes-and-goes", "audited/processes/fork-in-threads", "audited/threads/cancelled-in-read"]
     forms = [form for form in listed if not ONLY or any(form.startswith(only) for only in ONLY)]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
         results = dict(zip(forms, pool.map(lambda form: judge(form, endpoint), forms)))
     wrong = any(results.values())
     cannot = [form for form, lines in results.items() if lines is None]

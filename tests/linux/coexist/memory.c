@@ -10,7 +10,7 @@ static int environment_cleared(void)
     kinds_burn(50);
     if (clearenv() != 0)
         return KINDS_FAILED;
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", environ == NULL);
     return KINDS_DONE;
 }
@@ -25,10 +25,10 @@ static int environment_overwritten(void)
     environ = none;
     for (char **at = old; *at; at++)
         memset(*at, 'x', strlen(*at));
-    kinds_burn(200);
+    kinds_burn(100);
     const int child = fork();
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         exit(3);
     }
     kinds_say("%d\n", kinds_wait(child));
@@ -81,7 +81,7 @@ static int all_locked(void)
     if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
         return KINDS_CANNOT;
     kinds_burn_beside();
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", munlockall());
     return KINDS_DONE;
 }
@@ -93,7 +93,7 @@ static int locked_by_user(void)
     if (setuid(65534) != 0)
         return KINDS_CANNOT;
     kinds_say("%d\n", mlockall(MCL_CURRENT | MCL_FUTURE));
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -105,7 +105,7 @@ static int locked_too_much(void)
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setuid(65534) != 0)
         return KINDS_CANNOT;
     (void)mlockall(MCL_FUTURE);
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
     return KINDS_DONE;
 }
@@ -115,7 +115,7 @@ static int no_executable_memory(void)
     kinds_burn(50);
     if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0) != 0)
         return KINDS_CANNOT;
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -125,7 +125,7 @@ static int without_counter(void)
     kinds_burn(50);
     if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0)
         return KINDS_CANNOT;
-    for (volatile unsigned long i = 0; i < 500000000; i++) {
+    for (volatile unsigned long i = 0; i < 150000000; i++) {
     }
     _exit(KINDS_DONE);
 }
@@ -136,7 +136,7 @@ static int not_dumpable(void)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
         return KINDS_CANNOT;
     kinds_burn_beside();
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -152,7 +152,7 @@ static int filled(void)
     for (size_t size = 16u << 20; size >= 4096; size /= 2)
         while (malloc(size))
             count++;
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", count > 10);
     return KINDS_DONE;
 }

@@ -17,7 +17,7 @@ static int entered(int flags)
         perror("unshare");
         return KINDS_CANNOT;
     }
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -38,7 +38,7 @@ static int cgroup(void)
 
 static void *burn_long(void *unused)
 {
-    kinds_burn(250);
+    kinds_burn(150);
     return unused;
 }
 
@@ -54,7 +54,7 @@ static int user_by_call(void)
         perror("unshare");
         return KINDS_CANNOT;
     }
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -65,7 +65,7 @@ static int child_works(int ending)
 
     if (pthread_create(&thread, NULL, burn_long, NULL) != 0)
         return 30;
-    kinds_burn(250);
+    kinds_burn(150);
     if (ending == 1)
         (void)syscall(SYS_exit, 0);
     if (ending == 2)
@@ -122,9 +122,9 @@ static int processes_and_thread(void)
     kinds_burn(50);
     if (unshare(CLONE_NEWPID) != 0)
         return KINDS_CANNOT;
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", pthread_create(&thread, NULL, burn_long, NULL));
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -152,7 +152,7 @@ static int time_of_children(void)
         return KINDS_FAILED;
     const int child = fork();
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         exit(5);
     }
     kinds_say("%d\n", kinds_wait(child));
@@ -182,7 +182,7 @@ static int enters(int flag, const char *file)
     (void)!write(go[1], "x", 1);
     (void)kinds_wait(child);
     kinds_say("%d\n", result);
-    kinds_burn(200);
+    kinds_burn(100);
     return KINDS_DONE;
 }
 
@@ -211,7 +211,7 @@ static int twice(void)
 static int child_of_clone(void *unused)
 {
     (void)unused;
-    kinds_burn(250);
+    kinds_burn(150);
     return (int)getpid() + 40;
 }
 

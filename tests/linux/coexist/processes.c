@@ -94,7 +94,7 @@ static int forks_raw(void)
     const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 #endif
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         kinds_say("child\n");
         exit(6);
     }
@@ -111,7 +111,7 @@ static int forks_raw3(void)
     if (child < 0)
         return KINDS_CANNOT;
     if (child == 0) {
-        kinds_burn(250);
+        kinds_burn(150);
         _exit(6);
     }
     kinds_say("%d\n", kinds_wait((int)child));
@@ -188,7 +188,7 @@ static int daemonizes(void)
         for (int fd = 0; fd < 3; fd++)
             (void)close(fd);
         (void)open("/dev/null", O_RDWR), (void)!dup(0), (void)!dup(0);
-        kinds_burn(300);
+        kinds_burn(150);
         (void)!write(ends[1], "alive", 5);
         exit(0);
     }
@@ -287,25 +287,25 @@ static int spawns(void)
 
 static int executes(void)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     return execv(self, child_words);
 }
 
 static int executes_by_descriptor(void)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     return fexecve(open(self, O_RDONLY | O_CLOEXEC), child_words, environ);
 }
 
 static int executes_at(void)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     return (int)syscall(SYS_execveat, open(self, O_RDONLY | O_CLOEXEC), "", child_words, environ, 0x1000);
 }
 
 static void *execute_here(void *unused)
 {
-    kinds_burn(200);
+    kinds_burn(100);
     (void)execv(self, child_words);
     return unused;
 }
@@ -324,7 +324,7 @@ static int executes_without_environment(void)
 {
     static char *none[] = {NULL};
 
-    kinds_burn(200);
+    kinds_burn(100);
     return execve(self, child_words, none);
 }
 
@@ -362,7 +362,7 @@ static int traces_child(void)
     if (child == 0) {
         (void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);
         (void)raise(SIGSTOP);
-        kinds_burn(300);
+        kinds_burn(150);
         _exit(6);
     }
     if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
@@ -411,7 +411,7 @@ static int traced_by_child(void)
         (void)ptrace(PTRACE_DETACH, parent, NULL, NULL);
         _exit(1);
     }
-    kinds_burn(300);
+    kinds_burn(150);
     kinds_say("%d\n", kinds_wait(child));
     return KINDS_DONE;
 }

@@ -108,7 +108,7 @@ static int blocks_raw(void)
     kinds_burn(50);
     if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, all, old, 8) != 0)
         return KINDS_FAILED;
-    kinds_burn(200);
+    kinds_burn(100);
     if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, 8) != 0)
         return KINDS_FAILED;
     kinds_burn(50);
@@ -151,7 +151,7 @@ static int reads_all(void)
     if (sigprocmask(SIG_SETMASK, &all, NULL) != 0)
         return KINDS_FAILED;
     const int fd = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
-    kinds_burn(200);
+    kinds_burn(100);
     (void)raise(SIGUSR1);
     (void)raise(SIGRTMAX);
     while (read(fd, &info, sizeof info) == sizeof info)
@@ -161,7 +161,7 @@ static int reads_all(void)
 
 static void *burn_soon(void *unused)
 {
-    kinds_burn(300);
+    kinds_burn(150);
     return unused;
 }
 
@@ -197,7 +197,7 @@ static int interval_timers(void)
         atomic_store(&counted, 0);
         if (setitimer((__itimer_which_t)which, &ms20, NULL) != 0)
             return KINDS_FAILED;
-        kinds_burn(300);
+        kinds_burn(150);
         if (setitimer((__itimer_which_t)which, &never, NULL) != 0)
             return KINDS_FAILED;
         kinds_say("%d: %s\n", which, atomic_load(&counted) >= 5 ? "many" : "few");
@@ -216,7 +216,7 @@ static int many_timers(void)
         if (timer_create(i & 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &event, &timers[i]) != 0 ||
             timer_settime(timers[i], 0, &once, NULL) != 0)
             return KINDS_FAILED;
-    kinds_burn(200);
+    kinds_burn(100);
     for (unsigned i = 0; i < 200; i++)
         if (timer_delete(timers[i]) != 0)
             return KINDS_FAILED;
@@ -229,7 +229,7 @@ static int deletes_all_ids(void)
 {
     for (long id = 0; id < 64; id++)
         (void)syscall(SYS_timer_delete, id);
-    kinds_burn(300);
+    kinds_burn(150);
     return KINDS_DONE;
 }
 
@@ -247,7 +247,7 @@ static int timer_thread(void)
 
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &often, NULL) != 0)
         return KINDS_FAILED;
-    kinds_burn(300);
+    kinds_burn(150);
     (void)timer_delete(timer);
     kinds_say("%s\n", atomic_load(&counted) >= 5 ? "many" : "few");
     return KINDS_DONE;
@@ -329,7 +329,7 @@ static int never_interrupted(void)
 
     if (pthread_create(&thread, NULL, wait_in_turn, NULL) != 0 || pthread_create(&other, NULL, burn_soon, NULL) != 0)
         return KINDS_FAILED;
-    kinds_burn(700);
+    kinds_burn(400);
     atomic_store(&enough, true);
     (void)pthread_join(thread, NULL);
     (void)pthread_join(other, NULL);
@@ -348,7 +348,7 @@ static int waits_for_child(void)
         return KINDS_FAILED;
     const pid_t child = fork();
     if (child == 0) {
-        kinds_burn(300);
+        kinds_burn(150);
         (void)!write(ends[1], "x", 1);
         kinds_burn(100);
         _exit(6);
@@ -364,7 +364,7 @@ static int keeps_errno(void)
     unsigned wrong = 0;
 
     kinds_burn_beside();
-    for (unsigned i = 0; i < 400; i++) {
+    for (unsigned i = 0; i < 150; i++) {
         errno = 1234;
         for (volatile int n = 0; n < 1000000; n++) {
         }

@@ -220,7 +220,7 @@ static int watch_below(size_t size, int flags, int (*set)(const stack_t *, stack
     memset(memory, FILL, BELOW);
     if (set(&stack, NULL) != 0)
         return KINDS_CANNOT;
-    kinds_burn(200);
+    kinds_burn(100);
     handle(SIGUSR1, SA_ONSTACK, handler ? handler : take_signal);
     for (unsigned i = 0; handler && i < 100; i++)
         (void)raise(SIGUSR1);
@@ -263,7 +263,7 @@ static int jumps_to_old_mask(void)
     sigjmp_buf at;
 
     if (sigsetjmp(at, 1) != 0)
-        kinds_burn(200);
+        kinds_burn(100);
     else if (watch_below(LEAST, 0, sigaltstack, NULL) != KINDS_DONE)
         return KINDS_CANNOT;
     else

@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     if (late && refuse_call() != 0)
         perror(limit);
     work();
-    printf("own_ns %llu\n", (unsigned long long)own_ns());
+    printf("own_ns %llu\n", (unsigned long long)own_ns("edgeprof-"));
     profile_end();
     printf("cpu_ns %llu\n", (unsigned long long)process_ns());
     return 7;

@@ -5,7 +5,7 @@
  *   coexist pthread-exit    main leaves by pthread_exit(), the last thread is one of thrd_create()
  *   coexist thrd-exit       main leaves by thrd_exit(), likewise
  *   coexist constructor SO  a plug-in's constructor works, and calls exit(5) inside of dlopen()
- *   coexist unshare-work    unshare(CLONE_NEWUSER) after a second and a half of work
+ *   coexist unshare-work    unshare(CLONE_NEWUSER) when all threads of edgeprof run
  *   coexist unshare-join    the same after a thread was joined
  *   coexist file-size       work after a limit of no bytes for files
  *   coexist filter-..., strict-...     seccomp filters: coexist_filter.c
@@ -28,14 +28,14 @@ static void burn(double seconds)
 
 void coexist_count(void)
 {
-    for (volatile unsigned long i = 0; i < 500000000ul; i++) {
+    for (volatile unsigned long i = 0; i < 120000000ul; i++) {
     }
 }
 
 static int worker(void *unused)
 {
     (void)unused;
-    burn(1.0);
+    burn(0.4);
     thrd_exit(0);
 }
 
@@ -51,6 +51,19 @@ static void *burn_once(void *unused)
 {
     burn(0.3);
     return unused;
+}
+
+/* The preload library starts its threads at the first sample after 3 s. */
+static void work_until_profiled(void)
+{
+    const bool profiled = getenv("EDGEPROF_ENDPOINT") != NULL;
+    int rounds = 0;
+
+    burn(0.3);
+    do {
+        (void)usleep(100000);
+        burn(0.005);
+    } while (own_ns("edgeprof-coll") == 0 && profiled && ++rounds < 60);
 }
 
 static int enter_namespace(void)
@@ -147,7 +160,7 @@ int main(int argc, char **argv)
     if (strncmp(row, "filter-", 7) == 0 || strncmp(row, "strict-", 7) == 0)
         return coexist_filter(row);
     if (strcmp(row, "raw-exit") == 0) {
-        burn(1.2);
+        burn(0.4);
         (void)syscall(SYS_exit, 3);
     } else if (strcmp(row, "pthread-exit") == 0) {
         start_worker();
@@ -162,10 +175,10 @@ int main(int argc, char **argv)
         const struct rlimit none = {0, 0};
         if (setrlimit(RLIMIT_FSIZE, &none) != 0)
             return 9;
-        burn(1.2);
+        burn(0.4);
         return 4;
     } else if (strcmp(row, "unshare-work") == 0) {
-        burn(1.5);
+        work_until_profiled();
         return enter_namespace();
     } else if (strcmp(row, "unshare-join") == 0) {
         if (pthread_create(&thread, NULL, burn_once, NULL) != 0 || pthread_join(thread, NULL) != 0)
