@@ -276,7 +276,7 @@ TEST(test_split_messages)
     uint64_t dice = 6;
 
     for (unsigned pprof = 0; pprof < 2; pprof++) {
-        for (size_t memory = EP_MEMORY_MIN; memory <= 2 * EP_MEMORY_DEFAULT; memory += 40 * 1024) {
+        for (size_t memory = EP_MEMORY_MIN; memory <= 2 * EP_MEMORY_DEFAULT; memory += 40 * 1024 * unit_part()) {
             (void)begin(memory, pprof, 0);
             random_ticks(&dice, 1500, 4000, 30);
             unsigned before = receiver.sends;

@@ -139,9 +139,10 @@ static void check(const struct kind *of, load_fn *load, enum ep_level level, siz
                   unsigned mean)
 {
     double sum[SITES] = {0}, squares[SITES] = {0}, all = 0;
+    const unsigned seeds = SEEDS / unit_part();
     unsigned most = 0, late = 0;
 
-    for (unsigned seed = 1; seed <= SEEDS; seed++) {
+    for (unsigned seed = 1; seed <= seeds; seed++) {
         begin(seed, level, EP_KIND_BIT(of->kind), 0, memory);
         assert_int_equal(ep_hook_period(of->kind), of->nominal);
         run(of, load);
@@ -157,15 +158,15 @@ static void check(const struct kind *of, load_fn *load, enum ep_level level, siz
         late += world.late;
     }
     for (unsigned i = 0; i < SITES; i++) {
-        double error = sum[i] / SEEDS, se = sqrt((squares[i] / SEEDS - error * error) / (SEEDS - 1) + 1);
+        double error = sum[i] / seeds, se = sqrt((squares[i] / seeds - error * error) / (seeds - 1) + 1);
         print_message("  site %u: off by %+.2f standard errors of %.2f %% of all\n", i, error / se,
-                      100 * se / (all / SEEDS));
+                      100 * se / (all / seeds));
         assert_true(fabs(error) < MOST * se);
     }
     print_message("  events a second: at most %u, mean of the second half %.1f\n", most,
-                  late / (SECONDS / 2.0) / SEEDS);
+                  late / (SECONDS / 2.0) / seeds);
     assert_true(most <= busiest);
-    assert_true(late / (SECONDS / 2.0) / SEEDS <= mean);
+    assert_true(late / (SECONDS / 2.0) / seeds <= mean);
 }
 
 /* ---- requirements ---- */

@@ -302,7 +302,7 @@ TEST(test_refused_family)
 /* Two of three sends fail: nothing is lost, nothing is sent twice. */
 TEST(test_bad_link)
 {
-    for (uint64_t seed = 1; seed <= 30; seed++) {
+    for (uint64_t seed = 1; seed <= 1 + 30 / unit_part(); seed++) {
         uint64_t dice = seed;
         begin_with(seed % 2 ? EP_MEMORY_MIN : EP_MEMORY_DEFAULT);
         far.dice = seed;
@@ -323,7 +323,7 @@ TEST(test_bad_link_with_a_spool)
 {
     static uint64_t spool_bytes[EP_SPOOL_MEMORY / 8];
 
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 1 + 20 / unit_part(); seed++) {
         uint64_t dice = seed, in = 0, lost = 0;
         account_afresh();
         unit_pprof(true);
