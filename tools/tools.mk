@@ -31,7 +31,7 @@ $(ET_OBJ): $(ET_DIR)/%.o: tools/%.c tools/tools.mk tools/build/harden.mk Makefil
 
 # The assembler resolves .incbin relative to tools/web; make needs the files as prerequisites.
 $(ET_DIR)/web/assets.o: private ET_CFLAGS += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
+$(ET_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/page.js
 
 # What the special frames mean: the tables of docs/frames.md, as rows of names, meaning and remedy.
 $(ET_DIR)/gen/frames.js: docs/frames.md tools/tools.mk
@@ -42,7 +42,17 @@ $(ET_DIR)/gen/frames.js: docs/frames.md tools/tools.mk
 	  echo '];'; } >$@
 	@test $$(wc -l <$@) -gt 20 || { echo "$@: the tables of docs/frames.md were not found" >&2; exit 1; }
 
-# A self-contained file cannot import: the modules are concatenated. Each import or export must be a single line.
+# Modules are concatenated, those that others import first: a request for each costs the page more than its code, and a
+# self-contained file cannot import. Each import or export must be a single line, and no name may stand in two modules.
+ET_PAGE := $(addprefix tools/web/,selector.js address.js api.js query.js first.js dom.js format.js figures.js table.js crashes.js \
+           devices.js colors.js flame_layout.js flame_canvas.js flame_svg.js) $(ET_DIR)/gen/frames.js $(addprefix tools/web/,meaning.js \
+           flame_menu.js flame_search.js flame_tree.js menu.js flame_input.js flame.js diff.js ticks.js wheel.js lanes.js incidents.js \
+           marks.js keyboard.js leaks.js unnamed.js functions.js sandwich.js viewer.js profile.js spark.js labels.js selection.js \
+           heat.js spans.js start.js brush.js timeline.js verdict.js app.js)
+$(ET_DIR)/gen/page.js: $(ET_PAGE) tools/tools.mk
+	@mkdir -p $(@D)
+	sed -e '/^import .* from .*;$$/d' $(ET_PAGE) >$@
+	@! grep -n '^import' $@ || { echo "$@: an import of more than one line" >&2; exit 1; }
 ET_ALONE := $(ET_DIR)/gen/frames.js $(addprefix tools/web/,dom.js format.js colors.js menu.js meaning.js flame_layout.js flame_tree.js \
             flame_search.js flame_canvas.js flame_svg.js flame_menu.js flame_input.js flame.js table.js functions.js \
             sandwich.js viewer.js alone.js)
@@ -90,7 +100,7 @@ $(ET_TEST)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_ASAN) -c $< -o $@
 $(ET_TEST)/web/assets.o: private ET_ASAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
+$(ET_TEST)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/page.js
 $(ET_TEST)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (ASan)"; $(ET_CC) -std=gnu11 $(ET_ASAN) -c $< -o $@
@@ -126,7 +136,7 @@ $(ET_TSAN_DIR)/%.o: tools/%.c tools/tools.mk $(ET_HEADERS) $(ET_GEN)
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) $(ET_CPPFLAGS) -std=c11 $(WARNINGS) $(ET_TSAN) -c $< -o $@
 $(ET_TSAN_DIR)/web/assets.o: private ET_TSAN += -Wa,-Itools/web -Wa,-I$(ET_DIR)/gen
-$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/frames.js
+$(ET_TSAN_DIR)/web/assets.o: $(ET_WEB) $(ET_DIR)/gen/viewer-alone.js $(ET_DIR)/gen/page.js
 $(ET_TSAN_DIR)/gen/%.o: $(ET_DIR)/gen/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $< (TSan)"; $(ET_CC) -std=gnu11 $(ET_TSAN) -c $< -o $@

@@ -40,8 +40,8 @@ BENCHES += bench-symbols-hang bench-page bench-relay
 .PHONY: bench-symbols-hang bench-page bench-relay
 bench-symbols-hang: $(BUILD)/edgeprof ## the slowest answer while a symbol file of 500 MB loads and a debuginfod server hangs
 	@$(ET_RUN_ENV) $(PYTHON) tests/host/symbols_hang.py $<
-bench-page: $(BUILD)/edgeprof
-	@$(ET_RUN_ENV) $(PYTHON) tests/host/first_paint.py $<
+bench-page: $(BUILD)/edgeprof $(BUILD)/bench/store_day
+	@$(ET_RUN_ENV) $(PYTHON) tests/host/page_figures.py $^
 bench-relay: $(BUILD)/edgeprof
 	@$(call host_test,relay_backlog_test.py -k "test_figures or test_backlog and not bad")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from generate import message, module, nodes, origin, profile
-from page_kit import FRAMES, MAIN, SHOP, TEXTS, fill
+from page_kit import BIG_GRAPH, FRAMES, MAIN, SHOP, TEXTS, fill
 
 NOW = 0  # set by conftest.py when the first test begins
 ROUND, CALCULATE, JSON = "Orders.Pricing.Round", "Orders.Pricing.Calculate(async)", "System.Text.Json.JsonSerializer.Serialize<__Canon>"
@@ -140,7 +140,7 @@ def test_meaning_of_special_frames(page):
     page.click_frame("[thread exit]", button="right")
     assert page.js(MENU)[0] == "What [thread exit] means"
     page.key("Escape")
-    known = page.js("import('./meaning.js').then(({ meaningOf }) => ['[unsampled]', '[edgeprof]', '[deeper frames]', '[stack cut]', '[gap]', '[lost: ring full]', '[gc gen2]', '[lock]']"
+    known = page.js("import('./page.js').then(({ meaningOf }) => ['[unsampled]', '[edgeprof]', '[deeper frames]', '[stack cut]', '[gap]', '[lost: ring full]', '[gc gen2]', '[lock]']"
                     ".filter((name) => !(meaningOf(name)?.text.length > 5) || /[`\\]]\\(/.test(meaningOf(name).text)))")
     assert known == [], f"frames of docs/frames.md without a text: {known}"
 
@@ -193,7 +193,7 @@ def test_files(page):
 
 
 EARLY = """(async () => {
-  const { FlameGraph } = await import('./flame.js');
+  const { FlameGraph } = await import('./page.js');
   const place = document.createElement('div');
   document.getElementById('main').prepend(place);
   const told = [];
@@ -230,26 +230,8 @@ def test_search_during_a_refresh(page):
     assert page.address("zoom") == f"2:{MAIN[1]}" and not page.js("document.getElementById('reset').disabled")
 
 
-BIG = """(async () => {
-  const { FlameGraph } = await import('./flame.js');
-  const place = document.createElement('div');
-  document.getElementById('main').prepend(place);
-  const graph = new FlameGraph(place, { id: 'big', title: 'Big', describe: (node) => node.data.name });
-  let left = 100000;
-  const grow = (depth, value, name) => {
-    left--;
-    const node = { name, value, self: 1, children: [] };
-    for (let i = 0, rest = value - 1; i < 10 && depth < 60 && rest > 0 && left > 0; i++) {
-      const part = Math.ceil(rest * (i % 3 ? 0.3 : 0.6));
-      node.children.push(grow(depth + 1, part, `function ${(i * 7 + depth) % 97}`));
-      rest -= part;
-    }
-    return node;
-  };
-  const tree = { name: 'all', value: 0, self: 0, children: [] };
-  while (left > 0) { tree.children.push(grow(1, 3000, `root ${tree.children.length}`)); }
-  tree.value = tree.children.reduce((sum, one) => sum + one.value, 0);
-  graph.show(tree);
+COUNTS = """(async () => {
+  const { place, graph } = await makeBig();
   const frames = graph.layout.rows.reduce((sum, row) => sum + row.length, 0);
   const counts = [];
   for (let i = 0; i < 40; i++) {
@@ -265,7 +247,7 @@ BIG = """(async () => {
 def test_a_hundred_thousand_frames(page):
     """A repaint draws what fits on the screen, and looks at no other frame."""
     page.open({"service": "shop"})
-    found = page.js(BIG)
+    found = page.js(f"{BIG_GRAPH}, {COUNTS}")
     assert found["frames"] >= 100_000, found["frames"]
     assert all(visited == painted <= room / 2 for painted, visited, room in found["counts"]), found["counts"]
     assert max(painted for painted, *_ in found["counts"]) < 7_000, found["counts"]

@@ -24,6 +24,30 @@ WATCH = """if (!window.violations) {
   document.addEventListener('securitypolicyviolation', (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));
 }"""
 
+# window.makeBig(): a flame graph of 100,000 frames at the top of the page.
+BIG_GRAPH = """window.makeBig = async () => {
+  const { FlameGraph } = await import('./page.js');
+  const place = document.createElement('div');
+  document.getElementById('main').prepend(place);
+  const graph = new FlameGraph(place, { id: 'big', title: 'Big', describe: (node) => node.data.name });
+  let left = 100000;
+  const grow = (depth, value, name) => {
+    left--;
+    const node = { name, value, self: 1, children: [] };
+    for (let i = 0, rest = value - 1; i < 10 && depth < 60 && rest > 0 && left > 0; i++) {
+      const part = Math.ceil(rest * (i % 3 ? 0.3 : 0.6));
+      node.children.push(grow(depth + 1, part, `function ${(i * 7 + depth) % 97}`));
+      rest -= part;
+    }
+    return node;
+  };
+  const tree = { name: 'all', value: 0, self: 0, children: [] };
+  while (left > 0) { tree.children.push(grow(1, 3000, `root ${tree.children.length}`)); }
+  tree.value = tree.children.reduce((sum, one) => sum + one.value, 0);
+  graph.show(tree);
+  return { place, graph };
+}"""
+
 
 def pprof(stacks, kind="cpu"):
     """{("root", ..., "leaf"): nanoseconds} with names."""

@@ -143,7 +143,7 @@ def test_wrong_requests(server):
     for method, path, wanted in (
             ("GET", "/nowhere", 404), ("POST", "/nowhere", 404), ("POST", "/", 404), ("GET", "/edgeprof/v1/push", 405),
             ("PUT", "/edgeprof/v1/push", 405), ("DELETE", "/", 405), ("GET", "/../../etc/passwd", 404),
-            ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404), ("GET", "/app.js/../../store.c", 404), ("GET", "//etc/passwd", 404),
+            ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404), ("GET", "/page.js/../../store.c", 404), ("GET", "//etc/passwd", 404),
             ("GET", "/api/", 404), ("GET", "/index.html%00.js", 404), ("GET", "/api/profile?from=yesterday", 400),
             ("GET", "/api/profile?service=a%7Bb", 400), ("GET", "/api/profile?tag=novalue", 400),
             ("GET", "/api/stats?to=-1", 400), ("GET", "/api/pprof?from=", 400), ("GET", "/api/pprof?service=svc", 200), ("HEAD", "/", 200),
@@ -685,7 +685,7 @@ def test_answers_are_compressed_and_known(start_server):
     select = json.dumps({"profileTypeID": "process_cpu:cpu:nanoseconds:cpu:nanoseconds", "labelSelector": "{}", "start": 1, "end": 4_000_000_000_000}).encode()
     query = "/querier.v1.QuerierService/SelectMergeStacktraces"
     past = f"&from={NOW - 3600}&to={NOW + 3600}"
-    gets = ("/", "/app.js", "/api/profile?service=svc" + past, "/api/pprof?service=svc" + past,
+    gets = ("/", "/page.js", "/api/profile?service=svc" + past, "/api/pprof?service=svc" + past,
             "/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D&from=0&until=now")
     for method, path, body, kind in (*(("GET", path, None, {}) for path in gets), ("POST", query, select, {"Content-Type": "application/json"})):
         status, plain = server.request(method, path, body, kind)

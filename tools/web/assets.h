@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 struct et_asset {
-    const char *path; /* "/app.js"; "/" is the page itself */
+    const char *path; /* "/page.js"; "/" is the page itself */
     const char *type;
     const unsigned char *start, *end;
 };

@@ -28,7 +28,7 @@ function stackList(frames, attributes = {}) {
   return element('ol', { class: 'stack', ...attributes }, ...frames.map((frame) => element('li', {}, frame.function, frame.file ? element('small', {}, ` ${frame.file}:${frame.line}`) : null)));
 }
 
-function stackOf(crash) {
+function crashStack(crash) {
   const [thread] = crash.threads;
   if (!thread?.frames.length) {
     return element('p', { class: 'note' }, crash.recorded ? 'No stack was recorded.' : 'The run ended without a record, so there is no stack.');
@@ -105,7 +105,7 @@ export class CrashView {
       element('h2', {}, `${group.reason} in ${group.service}${group.latest.function ? `, ${group.latest.function}` : ''}`),
       element('p', {}, about(group.latest)),
       element('p', {}, element('button', { type: 'button', id: 'crash-profile', onclick: () => this.app.change(profileOf(group)) }, 'Profile of this device and version before the crash')),
-      stackOf(group.latest),
+      crashStack(group.latest),
       otherThreads(group.latest),
       element('details', { id: 'crash-list' }, element('summary', {}, group.count === 1 ? '1 crash' : `${group.count.toLocaleString('en')} crashes`),
         element('ul', {}, group.crashes.map((crash) => element('li', {},

@@ -114,7 +114,7 @@ export class FlameGraph {
     this.fillChips();
     this.fillLegend();
     this.current = null;
-    this.onSearch();
+    this.mark();
     this.pick(frameOf(this.layout.rows, at), false);
     if (this.upright) {
       this.chart.scrollTop = this.chart.scrollHeight;
@@ -162,6 +162,12 @@ export class FlameGraph {
   // ---- search ----
 
   onSearch() {
+    this.mark();
+    this.paint();
+  }
+
+  // What the search finds, and says so.
+  mark() {
     let match = null;
     this.search.setCustomValidity('');
     try {
@@ -173,7 +179,6 @@ export class FlameGraph {
     this.next.disabled = this.previous.disabled = !this.found?.nodes.length;
     this.say(!this.found ? (this.search.validationMessage || 'Click a frame to zoom in; right-click it for more.')
       : this.found.nodes.length ? `Found in ${this.found.nodes.length.toLocaleString('en')} frames, ${formatShare(this.found.sum, this.layout.root.data.value)} of all.` : 'Not found.');
-    this.paint();
   }
 
   onRegex() {

@@ -3,10 +3,10 @@ import { element, largest, svg } from './dom.js';
 import { formatDuration, formatTick, formatTime, formatValue } from './format.js';
 import { timeTicks } from './ticks.js';
 
-const ROW = 15;
-const AXIS = 20;
+const CELL = 15;
+const LENGTHS = 20;
 const GUTTER = 58;
-const LEAST = 0.16; // opacity of a cell with one
+const FAINT = 0.16; // opacity of a cell with one
 
 // "1.00 s" -> "1 s"
 const edgeText = (value, unit) => formatValue(value, unit).replace(/\.0+ /, ' ');
@@ -57,19 +57,19 @@ export class HeatMap {
     }
     const { data, width, unit, at, chosen } = this;
     const rows = data.counts.length;
-    const height = rows * ROW;
+    const height = rows * CELL;
     const most = largest(data.counts.flat(), 1);
     const x = (column) => GUTTER + column / data.columns * (width - GUTTER);
-    const y = (row) => height - (row + 1) * ROW;
-    const box = (row, column, more) => svg('rect', { x: x(column).toFixed(1), y: y(row), width: Math.max(1, x(column + 1) - x(column) - 1).toFixed(1), height: ROW - 1, ...more });
+    const y = (row) => height - (row + 1) * CELL;
+    const box = (row, column, more) => svg('rect', { x: x(column).toFixed(1), y: y(row), width: Math.max(1, x(column + 1) - x(column) - 1).toFixed(1), height: CELL - 1, ...more });
     const cells = data.counts.flatMap((counts, row) => counts.flatMap((count, column) => (count
-      ? [box(row, column, { class: 'cell', 'fill-opacity': (LEAST + (1 - LEAST) * Math.log(count) / Math.log(Math.max(2, most))).toFixed(2) })] : [])));
+      ? [box(row, column, { class: 'cell', 'fill-opacity': (FAINT + (1 - FAINT) * Math.log(count) / Math.log(Math.max(2, most))).toFixed(2) })] : [])));
     const time = (tick) => x((tick / 1000 - data.from) / data.step);
     const ticks = timeTicks(data.from, data.from + data.step * data.columns, Math.max(1, Math.floor((width - GUTTER) / 110))).filter((tick) => time(tick) > GUTTER + 10 && time(tick) < width - 24);
-    const picture = svg('svg', { width, height: height + AXIS + 8, viewBox: `0 -8 ${width} ${height + AXIS + 8}`, 'aria-hidden': 'true' },
+    const picture = svg('svg', { width, height: height + LENGTHS + 8, viewBox: `0 -8 ${width} ${height + LENGTHS + 8}`, 'aria-hidden': 'true' },
       ...data.edges.flatMap((edge, i) => (i % Math.ceil(rows / 8) === 0 ? [
-        svg('line', { class: 'tick', x1: GUTTER, x2: width, y1: height - i * ROW, y2: height - i * ROW }),
-        svg('text', { class: 'tick', x: GUTTER - 6, y: height - i * ROW + 4, 'text-anchor': 'end' }, edgeText(edge, unit)),
+        svg('line', { class: 'tick', x1: GUTTER, x2: width, y1: height - i * CELL, y2: height - i * CELL }),
+        svg('text', { class: 'tick', x: GUTTER - 6, y: height - i * CELL + 4, 'text-anchor': 'end' }, edgeText(edge, unit)),
       ] : [])), ...cells,
       ...ticks.map((tick) => svg('text', { class: 'tick', x: time(tick), y: height + 16, 'text-anchor': 'middle' }, formatTick(tick))),
       ...(chosen ? [box(this.find(chosen).row, this.find(chosen).column, { class: 'chosen' })] : []),
@@ -77,7 +77,7 @@ export class HeatMap {
     const under = (event) => {
       const { left, top } = this.place.getBoundingClientRect();
       const column = Math.floor((event.clientX - left - GUTTER) / (width - GUTTER) * data.columns);
-      const row = Math.floor((height + 8 - (event.clientY - top)) / ROW);
+      const row = Math.floor((height + 8 - (event.clientY - top)) / CELL);
       return row >= 0 && row < rows && column >= 0 && column < data.columns ? { row, column } : null;
     };
     picture.addEventListener('pointermove', (event) => this.say(under(event) ?? this.at));

@@ -7,7 +7,7 @@ import { selects } from './selector.js';
 import { spark } from './spark.js';
 import { columnHeading, shareCell, tableOf } from './table.js';
 
-function rowsOf(key, timeline, state, onFilter) {
+function labelRows(key, timeline, state, onFilter) {
   const all = timeline.series.reduce((sum, one) => sum + one.total, 0);
   return timeline.series.map((one) => element('tr', {},
     element('td', { class: 'name' }, one.rest ? `${timeline.groups - timeline.series.length + 1} others`
@@ -17,9 +17,9 @@ function rowsOf(key, timeline, state, onFilter) {
     element('td', { class: 'graph' }, spark(one.values, `${one.rest ? 'others' : one.name} over time`))));
 }
 
-async function fill(place, key, state, onFilter) {
+async function fillLabel(place, key, state, onFilter) {
   const timeline = await get(`api/timeline?${queryOf(state, windowOf(state), { group: key, series: '20', buckets: '60' })}`);
-  place.replaceChildren(tableOf([columnHeading(key, 'name'), ...['share', 'value', 'over time'].map((text) => columnHeading(text))], rowsOf(key, timeline, state, onFilter)));
+  place.replaceChildren(tableOf([columnHeading(key, 'name'), ...['share', 'value', 'over time'].map((text) => columnHeading(text))], labelRows(key, timeline, state, onFilter)));
 }
 
 const opened = new Set(); // keys; they stay open when another value is chosen
@@ -31,7 +31,7 @@ export function labelDetails(key, state, onFilter) {
     ontoggle: (event) => {
       opened[event.currentTarget.open ? 'add' : 'delete'](key);
       if (event.currentTarget.open && !place.firstChild) {
-        fill(place, key, state, onFilter).catch((error) => place.replaceChildren(element('p', { class: 'note' }, error.message)));
+        fillLabel(place, key, state, onFilter).catch((error) => place.replaceChildren(element('p', { class: 'note' }, error.message)));
       }
     },
   }, element('summary', {}, `Share and trend of ${key}`), place);

@@ -7,12 +7,12 @@ import { hideTip, showTip } from './menu.js';
 import { numberTicks } from './ticks.js';
 import { turned } from './wheel.js';
 
-const ROW = 26;
+const LANE_ROW = 26;
 const LANE = 9;
-const AXIS = 22;
+const TIMES = 22;
 const LEAST_WIDTH = 2;
-const DRAG = 5;
-const LETTER = 6.2;
+const LEAST_DRAG = 5;
+const LANE_LETTER = 6.2;
 
 export class Lanes {
   // onChoose(sample): one was clicked, or reached by the arrow keys; onAll(): all threads, or not; tip(sample) -> rows
@@ -72,10 +72,10 @@ export class Lanes {
     const focused = this.place.contains(document.activeElement);
     const { data, width } = this;
     // Names stand beside the bars.
-    this.gutter = Math.round(Math.min(width * 0.3, 12 + LETTER * largest(data.threads.map((text) => text.length), 4)));
-    const height = data.threads.length * ROW;
+    this.gutter = Math.round(Math.min(width * 0.3, 12 + LANE_LETTER * largest(data.threads.map((text) => text.length), 4)));
+    const height = data.threads.length * LANE_ROW;
     this.seen = data.samples.filter((sample) => sample.start <= this.to && sample.start + sample.length >= this.from);
-    const picture = svg('svg', { width, height: height + AXIS, 'data-gutter': this.gutter, role: 'application', tabindex: '0', 'aria-label': 'Samples: arrow keys choose one' },
+    const picture = svg('svg', { width, height: height + TIMES, 'data-gutter': this.gutter, role: 'application', tabindex: '0', 'aria-label': 'Samples: arrow keys choose one' },
       this.behind(height), data.threads.flatMap((text, row) => this.row(text, row)), this.seen.map((sample) => this.moment(sample)), this.axis(height));
     picture.addEventListener('pointerdown', (event) => this.onPress(event, picture));
     picture.addEventListener('wheel', (event) => this.onWheel(event, picture), { passive: false });
@@ -98,8 +98,8 @@ export class Lanes {
 
   row(text, row) {
     return [
-      svg('line', { class: 'tick', x2: this.width, y1: (row + 1) * ROW, y2: (row + 1) * ROW }),
-      svg('text', { class: 'tick', x: 2, y: row * ROW + ROW / 2 + 5 }, svg('title', {}, text), text.length * LETTER > this.gutter ? `${text.slice(0, Math.floor(this.gutter / LETTER) - 1)}…` : text),
+      svg('line', { class: 'tick', x2: this.width, y1: (row + 1) * LANE_ROW, y2: (row + 1) * LANE_ROW }),
+      svg('text', { class: 'tick', x: 2, y: row * LANE_ROW + LANE_ROW / 2 + 5 }, svg('title', {}, text), text.length * LANE_LETTER > this.gutter ? `${text.slice(0, Math.floor(this.gutter / LANE_LETTER) - 1)}…` : text),
     ];
   }
 
@@ -107,7 +107,7 @@ export class Lanes {
     const cpu = sample.kind === 'cpu';
     return this.bar(sample, {
       class: `moment ${sample.kind === 'wait' && sample.name === '[lock]' ? 'lock' : sample.kind}${sample === this.chosen ? ' chosen' : ''}`,
-      y: sample.thread * ROW + (cpu ? LANE + 5 : 3), height: LANE, 'data-sample': sample.number,
+      y: sample.thread * LANE_ROW + (cpu ? LANE + 5 : 3), height: LANE, 'data-sample': sample.number,
       fill: cpu ? frameColor({ data: sample, parent: this }) : null,
     });
   }
@@ -137,7 +137,7 @@ export class Lanes {
     const onRelease = (up) => {
       const left = picture.getBoundingClientRect().left;
       const at = (x) => this.from + (x - left - this.gutter) / (this.width - this.gutter) * (this.to - this.from);
-      if (Math.abs(up.clientX - from) >= DRAG) {
+      if (Math.abs(up.clientX - from) >= LEAST_DRAG) {
         this.zoom({ from: at(Math.min(from, up.clientX)), to: at(Math.max(from, up.clientX)) });
       } else if (under !== undefined) {
         this.choose(this.data.samples[Number(under)]);

@@ -17,7 +17,7 @@ function closeMenu(focus = true) {
 }
 
 // Within the window.
-function put(node, x, y) {
+function placeAt(node, x, y) {
   const { width, height } = node.getBoundingClientRect();
   node.style.setProperty('left', `${Math.max(4, Math.min(x, innerWidth - width - 8))}px`);
   node.style.setProperty('top', `${Math.max(4, y + height + 8 > innerHeight && y > height ? y - height - 8 : Math.min(y, innerHeight - height - 8))}px`);
@@ -49,7 +49,7 @@ export function showMenu(x, y, label, items, back) {
   const node = element('div', { class: 'menu', role: 'menu', 'aria-label': label, onkeydown: (event) => onMenuKey(event, made) }, ...made);
   const away = (event) => !node.contains(event.target) && closeMenu(false);
   document.body.append(node);
-  put(node, x, y);
+  placeAt(node, x, y);
   openMenu = { node, back, away };
   addEventListener('pointerdown', away, true);
   addEventListener('scroll', away, true);
@@ -73,7 +73,7 @@ export function showTip(x, y, title, rows) {
   hint.hidden = false;
   hint.replaceChildren(element('b', {}, title), element('table', {}, element('tbody', {}, ...rows.filter(([, text]) => text).map(([name, ...texts]) =>
     element('tr', {}, element('th', {}, name), ...texts.map((text) => element('td', texts.length === 1 ? { colspan: '3' } : {}, text)))))));
-  put(hint, x + 14, y + 16);
+  placeAt(hint, x + 14, y + 16);
 }
 
 export function hideTip() {

@@ -37,7 +37,7 @@ function localTime(seconds) {
   return seconds ? date.toISOString().slice(0, 19) : '';
 }
 
-function secondsOf(text) {
+function typedSeconds(text) {
   const time = Date.parse(text) / 1000;
   return Number.isFinite(time) ? String(time) : '';
 }
@@ -81,8 +81,8 @@ export class Selection {
       service: () => ({ service: value, kind: '', value: '', filter: '', group: '', zoom: '', fn: '', cell: '' }),
       kind: () => ({ kind: value.split(':')[0], value: value.split(':')[1] ?? '', zoom: '', cell: '' }),
       range: () => (value === 'custom' ? this.customRange() : { range: value, from: '', to: '', at: '', base: '' }),
-      from: () => ({ range: 'custom', from: secondsOf(value), at: '' }),
-      to: () => ({ range: 'custom', to: secondsOf(value), at: '' }),
+      from: () => ({ range: 'custom', from: typedSeconds(value), at: '' }),
+      to: () => ({ range: 'custom', to: typedSeconds(value), at: '' }),
       live: () => ({ live: byId('live').checked ? '1' : '' }),
     };
     this.onChange(patches[id]());

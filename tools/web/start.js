@@ -6,10 +6,10 @@ import { startPaths } from './query.js';
 import { spark } from './spark.js';
 import { Table } from './table.js';
 
-const LISTED = 3; // versions named
+const NAMED = 3; // versions named
 
 // What the answers say of each service.
-function rowsOf({ services, timeline, devices, crashes, incidents }) {
+function serviceRows({ services, timeline, devices, crashes, incidents }) {
   const rows = new Map();
   const rowOf = (service) => {
     if (!rows.has(service)) {
@@ -64,7 +64,7 @@ export class StartView {
   // The version seen last is first.
   versions(row) {
     const names = [...row.versions].sort((a, b) => b[1] - a[1]).map(([name]) => name);
-    return names.slice(0, LISTED).join(', ') + (names.length > LISTED ? ` and ${names.length - LISTED} more` : '');
+    return names.slice(0, NAMED).join(', ') + (names.length > NAMED ? ` and ${names.length - NAMED} more` : '');
   }
 
   service(row) {
@@ -85,6 +85,6 @@ export class StartView {
     }
     this.now = now;
     this.table.set({ sort: state.sort, filter: state.find });
-    this.table.show(rowsOf({ services, timeline, devices, crashes: groups, incidents }));
+    this.table.show(serviceRows({ services, timeline, devices, crashes: groups, incidents }));
   }
 }

@@ -15,7 +15,7 @@ function formatPercent(part) {
 
 const nameOf = (row) => row.name || '(the service in all)';
 
-function change(estimate, title) {
+function changeCell(estimate, title) {
   if (!estimate) {
     return element('td', {}, '–');
   }
@@ -43,9 +43,9 @@ export class VerdictView {
         { key: 'means', text: 'finding', class: 'text', title: 'what the change means, corrected for the number of functions', value: (row) => FINDINGS.indexOf(row.means),
           cell: (row) => element('td', { class: row.means === 'more' ? 'bad' : null }, row.means + (row.by ? `, by ${row.by === 'both' ? 'share and load' : row.by}` : '')) },
         { key: 'share', text: 'share', down: true, title: 'change of its part of the service’s usage, with the 95 % interval', value: (row) => changed(row, 'share'),
-          cell: (row) => change(row.share, 'of the service’s usage') },
+          cell: (row) => changeCell(row.share, 'of the service’s usage') },
         { key: 'load', text: 'load', down: true, title: 'change of its usage per second of a device, with the 95 % interval', value: (row) => changed(row, 'load'),
-          cell: (row) => change(row.load, 'of the whole load of the version before') },
+          cell: (row) => changeCell(row.load, 'of the whole load of the version before') },
         { key: 'before', text: 'share before', down: true, value: (row) => row.share?.before ?? 1, cell: (row) => `${(100 * (row.share?.before ?? 1)).toFixed(2)} %` },
       ],
     });

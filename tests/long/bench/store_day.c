@@ -8,7 +8,8 @@
  * For the week, profiles of an hour are made as one before the last two hours, of which a query reads no more than of 5
  * minutes, and each device has one of a few profiles.
  *
- *   store_day fill DB [week]      makes it
+ *   store_day fill DB [week|one]  makes it; one: all 100 devices run the same service, and
+ *                                 the data ends at the last whole hour
  *   store_day query DB N [week]   asks once, prints milliseconds
  *   store_day queries DB [week]   asks many times, after the file's pages were dropped from the page cache
  *                                 (posix_fadvise): each time in a process of its own, then in one process that keeps
@@ -29,22 +30,30 @@ enum { SERVICES = 5, VERSIONS = 3, NODES = 5000, STEPS = 4 };
 /* What is made. */
 static struct fleet {
     int devices, hours, days; /* days: asked for */
+    int services;
     int64_t fine_ns, five_ns; /* ages up to which profiles of 10 s and 5 minutes are made */
     int variants;             /* profiles that are made of each program and length; 0: all are different */
     const char *name;
-} fleet = {.devices = 100, .hours = 25, .days = 1, .name = "day_100_devices"};
+} fleet = {.devices = 100, .hours = 25, .days = 1, .services = SERVICES, .name = "day_100_devices"};
 static const int64_t SECOND = 1000000000, HOUR = 3600000000000, DAY = 24 * 3600000000000;
-static const int64_t START = 1700006400000000000; /* a whole hour */
-static const uint64_t PERIOD = 52631579;          /* 19 Hz */
+static int64_t begin_ns = 1700006400000000000; /* a whole hour */
+static const uint64_t PERIOD = 52631579;       /* 19 Hz */
 
-static void choose_fleet(bool week)
+static void choose_fleet(bool week, bool one)
 {
     fleet.fine_ns = 3 * HOUR;
     fleet.five_ns = 100 * DAY;
+    fleet.services = SERVICES;
+    if (one) {
+        fleet.services = 1;
+        fleet.variants = 8; /* filled in a moment */
+        begin_ns = (int64_t)time(NULL) / 3600 * HOUR - fleet.hours * HOUR;
+    }
     if (week) {
         fleet = (struct fleet){.devices = 1000,
                                .hours = 7 * 24 + 1,
                                .days = 7,
+                               .services = SERVICES,
                                .fine_ns = HOUR / 4,
                                .five_ns = 2 * HOUR,
                                .variants = 8,
@@ -75,7 +84,7 @@ struct program {
 static void make_program(struct et_store *store, struct program *program, int service, int version)
 {
     int64_t nodes[NODES], modules[3];
-    char id[48], path[64];
+    char id[64], path[64];
     for (int i = 0; i < 3; i++) {
         snprintf(id, sizeof id, "%038d%d%d", service, version, i);
         snprintf(path, sizeof path, "/opt/service%d/lib%d.so", service, i);
@@ -106,9 +115,9 @@ static void make_program(struct et_store *store, struct program *program, int se
 
 static int64_t make_origin(struct et_store *store, int device)
 {
-    char service[16], tags[64], host[16];
-    snprintf(service, sizeof service, "service%d", device % SERVICES);
-    snprintf(tags, sizeof tags, "device=pi-%02d\nversion=1.%d\n", device, device / SERVICES % VERSIONS);
+    char service[32], tags[64], host[32];
+    snprintf(service, sizeof service, "service%d", device % fleet.services);
+    snprintf(tags, sizeof tags, "device=pi-%02d\nversion=1.%d\n", device, device / fleet.services % VERSIONS);
     snprintf(host, sizeof host, "pi-%02d", device);
     struct et_origin origin = {.service = service,
                                .tags = tags,
@@ -185,32 +194,32 @@ static void fill(const char *path)
     sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
     make_draws();
     need(et_store_begin(store) == 0, "begin", store);
-    for (int i = 0; i < SERVICES * VERSIONS; i++) {
-        make_program(store, &programs[i % SERVICES][i / SERVICES], i % SERVICES, i / SERVICES);
+    for (int i = 0; i < fleet.services * VERSIONS; i++) {
+        make_program(store, &programs[i % fleet.services][i / fleet.services], i % fleet.services, i / fleet.services);
     }
     for (int i = 0; i < fleet.devices; i++) {
         origins[i] = make_origin(store, i);
     }
     need(et_store_end(store, true) == 0, "end", store);
-    int64_t end = START + fleet.hours * HOUR, length;
-    for (int64_t at = START; at < end; at += length) {
+    int64_t end = begin_ns + fleet.hours * HOUR, length;
+    for (int64_t at = begin_ns; at < end; at += length) {
         length = at < end - fleet.five_ns ? HOUR : at < end - fleet.fine_ns ? 300 * SECOND : 10 * SECOND;
         need(et_store_begin(store) == 0, "begin", store);
         for (int i = 0; i < fleet.devices; i++) {
-            put(store, &programs[i % SERVICES][i / SERVICES % VERSIONS], origins[i], at + i % 100 * SECOND / 10,
-                length);
+            put(store, &programs[i % fleet.services][i / fleet.services % VERSIONS], origins[i],
+                at + i % 100 * SECOND / 10, length);
         }
         need(et_store_end(store, true) == 0, "end", store);
-        if ((at - START) % (1800 * SECOND) == 0) {
+        if ((at - begin_ns) % (1800 * SECOND) == 0) {
             need(run_keep_all(store, &et_policy_default, at) == 0, "keep", store);
         }
     }
     need(run_keep_all(store, &et_policy_default, end + 10 * SECOND) == 0, "keep", store);
     sqlite3_exec(store->db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
     et_store_close(store);
-    for (int i = 0; i < SERVICES * VERSIONS; i++) {
+    for (int i = 0; i < fleet.services * VERSIONS; i++) {
         for (int k = 0; k < 3 * 8; k++) {
-            et_stacks_free(&programs[i % SERVICES][i / SERVICES].variants[k / 8][k % 8].stacks);
+            et_stacks_free(&programs[i % fleet.services][i / fleet.services].variants[k / 8][k % 8].stacks);
         }
     }
     free(origins);
@@ -309,8 +318,8 @@ static void weigh(const char *path)
     const struct et_policy hours = {.fine_ns = 1, .five_ns = 1};
     int64_t before = used_bytes(store);
     sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
-    need(run_keep_all(store, &hours, START + 30 * DAY) == 0, "keep", store);
-    need(run_keep_all(store, &hours, START + 31 * DAY) == 0, "keep", store);
+    need(run_keep_all(store, &hours, begin_ns + 30 * DAY) == 0, "keep", store);
+    need(run_keep_all(store, &hours, begin_ns + 31 * DAY) == 0, "keep", store);
     int64_t after = used_bytes(store);
     printf("figure db_bytes_per_device_day %" PRId64 " bytes\n", after / fleet.devices);
     printf("figure db_bytes_recent_per_device %" PRId64 " bytes\n", (before - after) / fleet.devices);
@@ -406,7 +415,8 @@ static void relay(const char *path)
 
 int main(int argc, char **argv)
 {
-    choose_fleet(argc > 3 && strcmp(argv[argc - 1], "week") == 0);
+    const char *form = argc > 3 ? argv[argc - 1] : "";
+    choose_fleet(strcmp(form, "week") == 0, strcmp(form, "one") == 0);
     if (argc > 2 && strcmp(argv[1], "fill") == 0) {
         fill(argv[2]);
     } else if (argc > 3 && strcmp(argv[1], "query") == 0) {
@@ -420,7 +430,7 @@ int main(int argc, char **argv)
     } else if (argc > 2 && strcmp(argv[1], "relay") == 0) {
         relay(argv[2]);
     } else {
-        fprintf(stderr, "usage: store_day fill DB [week] | query DB N [week] | queries DB [week] | relay DB\n");
+        fprintf(stderr, "usage: store_day fill DB [week|one] | query DB N [week] | queries DB [week] | relay DB\n");
         return 2;
     }
     return 0;
