@@ -39,7 +39,34 @@ WAITING(size_t, __fread_chk, wait_of(file), (void *bytes, size_t room, size_t si
 WAITING(ssize_t, getline, wait_of(file), (char **line, size_t *size, FILE *file), (line, size, file))
 WAITING(ssize_t, getdelim, wait_of(file), (char **line, size_t *size, int end, FILE *file), (line, size, end, file))
 WAITING(ssize_t, __getdelim, wait_of(file), (char **line, size_t *size, int end, FILE *file), (line, size, end, file))
+WAITING(char *, fgets_unlocked, wait_of(file), (char *line, int size, FILE *file), (line, size, file))
+WAITING(void *, fgetws, wait_of(file), (void *line, int size, FILE *file), (line, size, file))
 WAITING(int, fflush, file ? wait_of(file) : EP_WAIT_DISK, (FILE *file), (file))
+
+#define SCANNING(name, through, file, arguments, first) \
+    FUNCTION(int, name, arguments) \
+    { \
+        type_##through *next = next_##through(); \
+        const bool waits = is_wanted(WAITS); \
+        va_list list; \
+        va_start(list, format); \
+        if (waits) \
+            wait_begin(wait_of(file)); \
+        int value = next first; \
+        if (waits) \
+            ep_wait_end(); \
+        va_end(list); \
+        return value; \
+    }
+/* Programs of C90, C99 and C23 have names of their own. */
+#define SCANNING_ALL(of) \
+    WAITING(int, of##vfscanf, wait_of(file), (FILE *file, const char *format, va_list list), (file, format, list)) \
+    WAITING(int, of##vscanf, wait_of(stdin), (const char *format, va_list list), (format, list)) \
+    SCANNING(of##fscanf, of##vfscanf, file, (FILE *file, const char *format, ...), (file, format, list)) \
+    SCANNING(of##scanf, of##vfscanf, stdin, (const char *format, ...), (stdin, format, list))
+SCANNING_ALL()
+SCANNING_ALL(__isoc99_)
+SCANNING_ALL(__isoc23_)
 
 /* ---- processes ---- */
 

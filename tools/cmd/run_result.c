@@ -66,6 +66,13 @@ const char *et_run_level(const struct et_options *options)
     return options->level ? options->level : needs_high(options->wanted.query.kind) ? "high" : "medium";
 }
 
+/* A program without a marked wait slept for a second or more, all the same; from_ns is a second before its start. */
+static bool slept(const struct et_run_command *run, const char *kind)
+{
+    const int64_t most = (int64_t)run->used_ns + 2000000000;
+    return kind && strcmp(kind, "wait") == 0 && et_now() - run->options->from_ns > most;
+}
+
 static void report_no_profile(const struct et_run_command *run)
 {
     const struct et_options *options = run->options;
@@ -80,7 +87,9 @@ static void report_no_profile(const struct et_run_command *run)
             run->alone || excluded || !cpu ? "" : ", some of it in processes that ended early or cannot be profiled",
             run->by_signal ? ", and a signal ended it" : "", excluded ? "; --only or --skip may exclude it" : "",
             memory && !options->native_memory ? "; --kind live and alloc need --native-memory" : "",
-            needs_high(kind) && strcmp(et_run_level(options), "high") != 0 ? "; this kind needs --level high" : "");
+            needs_high(kind) && strcmp(et_run_level(options), "high") != 0 ? "; this kind needs --level high"
+            : slept(run, kind) ? "; it slept in idle waits, or where edgeprof marks no wait"
+                               : "");
     }
 }
 

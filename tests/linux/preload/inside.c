@@ -70,6 +70,7 @@ WAY(fgets, file = later(), must(fgets(bytes, 9, file) != NULL, "fgets"))
 WAY(fgetc, file = later(), must(fgetc(file) == 'x', "fgetc"))
 WAY(fread, file = later(), must(fread(bytes, 1, 2, file) == 2, "fread"))
 WAY(getline, file = later(), char *line = NULL; size_t size = 0; must(getline(&line, &size, file) == 2, "getline"))
+WAY(fscanf, file = later(), int number; must(fscanf(file, "%d", &number) >= 0, "fscanf"))
 WAY(system, , must(system("exec sleep 0.3") == 0, "system"))
 WAY(pclose, file = popen("exec sleep 0.3", "r"), must(pclose(file) == 0, "pclose"))
 WAY(pause, alarm_later(), (void)pause())
@@ -151,6 +152,7 @@ int main(void)
     in_fgetc();
     in_fread();
     in_getline();
+    in_fscanf();
     in_system();
     in_pclose();
     in_pause();

@@ -76,7 +76,7 @@ test-preload-quick: $(PRELOAD_DIR)/steps $(PRELOAD_LIB)
 	@tests/linux/preload/exits.py "$(abspath $(PRELOAD_LIB))"
 test-preload: $(PRELOAD_PLAIN) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_LIB) $(WITNESS)
 	@tests/linux/preload/waits.py $(WITNESS) $(PRELOAD_DIR)/waits $(PRELOAD_DIR)
-	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 16
+	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside $(PRELOAD_DIR)/inside_work 17
 	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/inside_cpp $(PRELOAD_DIR)/inside_work 3
 	@tests/linux/preload/inside.py $(WITNESS) $(PRELOAD_DIR)/asleep $(PRELOAD_DIR)/inside_work 4 700
 	@tests/linux/preload/own.py $(WITNESS) $(PRELOAD_DIR)/calls $(PRELOAD_DIR)
