@@ -31,6 +31,9 @@ EP_RUNTIME_FUNCTION void __real_RhAllocateNewArray(const struct ep_dotnet_type *
                                                    void **array);
 void __wrap_RhAllocateNewArray(const struct ep_dotnet_type *type, uint32_t elements, uint32_t flags, void **array);
 
+/* Linked in programs that have AsyncProbe.cs (EdgeProfAwaited). */
+extern __typeof__(ep_dotnet_event) ep_dotnet_event __attribute__((weak));
+
 /* Switches from preemptive to cooperative mode and back, like a call from C into managed code. */
 EP_RUNTIME_FUNCTION void RhpReversePInvoke(void *frame);
 EP_RUNTIME_FUNCTION void RhpReversePInvokeReturn(void *frame);
@@ -116,7 +119,7 @@ static __attribute__((noinline)) void record_alloc(const struct allocation *allo
         .registers = registers,
     };
 
-    if ((registers ? ep_dotnet_event(&event) : ep_hook_event(&event)) < 0 && token)
+    if ((registers && ep_dotnet_event ? ep_dotnet_event(&event) : ep_hook_event(&event)) < 0 && token)
         ep_live_drop(token);
 }
 

@@ -154,7 +154,7 @@ enum ep_async_state {
 int ep_async_refuse(const char *reason);
 
 /* Finds the box or task whose frame the calling thread is in, and in *next what ep_async_follow() wants. Returns it; 0:
- * none. Context: any thread. */
+ * none. Context: signal. */
 uintptr_t ep_async_find_box_here(enum ep_async_state state, struct ep_hook_parents *parents, uintptr_t *next);
 
 /* Adds the methods that wait for the box, from the inside to the outside. next: the continuation that goes on when the

@@ -28,6 +28,9 @@ _Static_assert(sizeof(struct throwing) <= EP_PART_EXCEPTIONS_BYTES, "room in a t
 EP_RUNTIME_FUNCTION void __real_OnFirstChanceException(void);
 EP_RUNTIME_FUNCTION void __real_RhThrowEx(void);
 
+/* Linked in programs that have AsyncProbe.cs (EdgeProfAwaited). */
+extern __typeof__(ep_dotnet_event) ep_dotnet_event __attribute__((weak));
+
 #define LARGEST_EXCEPTION 65536u
 #define ARRAY_LENGTH      1 /* words in an array */
 #define ARRAY_FIRST       2
@@ -115,5 +118,5 @@ void ep_dotnet_first_chance(void *const *object)
                                         .skip = 1,
                                         .registers = &throwing->registers};
     if (count)
-        (void)ep_dotnet_event(&event);
+        (void)(ep_dotnet_event ? ep_dotnet_event(&event) : ep_hook_event(&event));
 }

@@ -56,7 +56,7 @@ NA_SAMPLE := $(call na_published,SensorGateway)
 $(NA_OBJ): $(MAKE_SRC) port/nativeaot/nativeaot.mk
 $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.c
 	@mkdir -p $(@D)
-	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) -I. -Icore -D_GNU_SOURCE $(EP_CFLAGS) -Os -MMD -MP -c $< -o $@
 $(BUILD)/obj/port/nativeaot/%.o: port/nativeaot/%.S
 	@mkdir -p $(@D)
 	$(CC) $(BOARD_CFLAGS) -g -c $< -o $@
@@ -68,11 +68,21 @@ $(NA_NEXT): $(BUILD)/obj/%.o: %.c $(MAKE_SRC)
 # The call graph of the signal path goes through the hooks.
 check-signal bench-signal sizes-accept: $(NA_OBJ)
 
-# With https: a program decides at run time whether to use it. ar replaces members of the same name (environment.o).
+# Rooms whose code only edgeprof's own threads run, but for calls that start, stop and ask: no sample is taken in those threads. The
+# package has no unwind tables of them, 22 KB of a program. A walk through such code follows its instructions to the return.
+NA_UNWALKED := $(addprefix core/,encode deliver collect environment lifecycle) transport \
+    $(addprefix core/features/,control endpoint names notice outlive pprof pull spool token)
+NA_OWN_OBJ  := $(foreach room,$(NA_UNWALKED),$(filter $(BUILD)/obj/$(room)/%,$(EP_OBJ))) $(THIRD_OBJ)
+# $(call na_untabled,FOLDER): takes the tables from the objects there
+na_untabled = for o in $(1)/*; do $(OBJCOPY) -D -R .eh_frame -R .rela.eh_frame $$o || exit 1; done
+
+# With https: a program decides at run time whether to use it. Each member has a name of its own, with its folders.
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ) $(NA_NEXT)
-	@rm -rf $@ $(@D)/tls && mkdir -p $(@D)/tls
-	@cd $(@D)/tls && $(AR) x "$(abspath $(TLS_LIB))" && for o in *; do mv $$o tls_$$o; done
-	cp $(EP_LIB) $@ && $(AR) qsD $@ $(NA_OBJ) $(NA_NEXT) $(@D)/tls/*
+	@rm -rf $@ $(@D)/own && mkdir -p $(@D)/own
+	@cd $(@D)/own && $(AR) x "$(abspath $(TLS_LIB))" && for o in *; do mv $$o tls_$$o; done
+	@for o in $(NA_OWN_OBJ:$(BUILD)/obj/%=%); do cp $(BUILD)/obj/$$o $(@D)/own/$$(echo $$o | tr / _) || exit 1; done
+	@$(call na_untabled,$(@D)/own)
+	$(AR) qcsD $@ $(filter-out $(NA_OWN_OBJ),$(EP_OBJ)) $(NA_OBJ) $(NA_NEXT) $(@D)/own/* && $(OBJCOPY) -D --redefine-syms=$(EP_LIB).names $@
 
 .PHONY: na-lib
 na-lib: $(NA_LIB)
