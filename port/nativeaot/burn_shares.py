@@ -3,11 +3,12 @@
 
     burn_shares.py TOP TRUTH     TOP: `edgeprof top --json`, of all functions; TRUTH: what the program has printed at its end
 
-Shares are percentages of the burning functions, including their callees. Prints the measured shares and the line
-`burn shares: A B C of N samples`. Exit code 1: a share differs by more than 1.5 points; or, of fewer than 1,500 samples, by more
-than 3.5 standard deviations of as many independent ones; or more than 0.1 % of the profile is in [truncated]. Samples come at
-equal distances of CPU time and bursts take several of them, so on a quiet machine shares vary by a third of what those of
-independent samples do, on a busy one by two thirds.
+Shares are percentages of the burning functions, including their callees. Prints the measured shares, the line
+`burn shares: A B C of N samples`, and how much of the functions' time the profile has: if little, profiles were lost. Exit
+code 1: a share differs by more than 1.5 points; or, of fewer than 1,500 samples, by more than 3.5 standard deviations of as many
+independent ones; or more than 0.1 % of the profile is in [truncated]. Samples come at equal distances of CPU time and bursts
+take several of them, so on a quiet machine shares vary by a third of what those of independent samples do, on a busy one by
+two thirds.
 """
 import json
 import math
@@ -40,6 +41,8 @@ def compare(top_path, truth_path):
     for share, measured in zip(truth, shares):
         print(f"{share['function']}: {share['percent']:.2f} % by its own CPU clock, {measured:.2f} % by the profile")
     print(f"burn shares: {' '.join(f'{share:.1f}' for share in shares)} of {samples} samples")
+    told = f"the profile has {100 * sum(weights) / sum(share['cpuNs'] for share in truth):.1f} % of these functions' CPU time"
+    print(told)
     truncated = 100 * sum(row["total"] for row in top["top"] if row["name"] == "[truncated]") / top["total"]
     print(f"truncated: {truncated:.3f} % of the CPU time is in stacks that were cut for lack of room")
     if truncated > TRUNCATED_MOST:
@@ -48,7 +51,7 @@ def compare(top_path, truth_path):
         p = share["percent"] / 100
         limit = POINTS_MOST if samples >= ENOUGH else max(POINTS_MOST, 350 * math.sqrt(p * (1 - p) / samples))
         if abs(measured - 100 * p) > limit:
-            sys.exit(f"burn_shares: {share['function']} is off by {abs(measured - 100 * p):.2f} points, allowed are {limit:.2f}")
+            sys.exit(f"burn_shares: {share['function']} is off by {abs(measured - 100 * p):.2f} points, allowed are {limit:.2f}; {told}")
 
 
 if __name__ == "__main__":
