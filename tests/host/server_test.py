@@ -745,6 +745,9 @@ def test_names_of_content_codings_have_no_case(server, coding):
     body = text if coding.lower() == "identity" else gzip.compress(text)
     assert server.request("POST", f"/ingest?name={name}&format=groups", body, {"Content-Encoding": coding})[0] == 200
     assert server.total(name) == 70_000_000
+    sent = message(int.from_bytes(coding.encode()[:8]), 0, origin(f"compact-{coding}"), [module(4096, 4096)], nodes([0], [4100]), [profile({1: 7})])
+    assert server.request("POST", "/edgeprof/v1/push", sent if coding.lower() == "identity" else gzip.compress(sent), {"Content-Encoding": coding})[0] == 200
+    assert server.total(f"compact-{coding}") == 70_000_000, "a compact message, too"
 
 
 def test_absolute_form_of_a_target(server):

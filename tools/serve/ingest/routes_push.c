@@ -67,12 +67,13 @@ static enum et_outcome store_message(struct et_store *store, void *context, cons
     return et_ingest_compact_from(store, message->body->data, message->body->size, &message->source, why);
 }
 
-static void push_compact(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+static void store_compact(struct et_server *server, const struct et_request *request, const struct et_buf *body,
+                          struct et_answer *answer)
 {
     struct et_buf why = {0};
     int64_t age_ns;
     bool known = read_age(request, &age_ns);
-    struct compact_message message = {.body = &request->body,
+    struct compact_message message = {.body = body,
                                       .source = {.now_ns = et_now() - age_ns,
                                                  .age_ns = age_ns,
                                                  .aged = known && et_header(request, "X-Edgeprof-Age"),
@@ -87,6 +88,18 @@ static void push_compact(struct et_server *server, const struct et_request *requ
     }
     et_answer_text(answer, status_of(outcome), why.data);
     et_buf_free(&why);
+}
+
+/* Devices send messages as they are; a proxy or a collector may compress them. */
+static void push_compact(struct et_server *server, const struct et_request *request, struct et_answer *answer)
+{
+    struct et_buf inflated = {0};
+    if (!et_header(request, "Content-Encoding")) {
+        store_compact(server, request, &request->body, answer);
+    } else if (et_body(request, ET_MESSAGE_LIMIT, &inflated, answer) == 0) {
+        store_compact(server, request, &inflated, answer);
+    }
+    et_buf_free(&inflated);
 }
 
 /* ---- Pyroscope's push ---- */
