@@ -294,6 +294,7 @@ void ep_collect_drain(struct ep *ep)
     unsigned i = 0;
 
     atomic_store_explicit(&ep->unseen, 0, memory_order_relaxed);
+    ep_ring_begin(&ep->ring);
     /* Bounded, so that handlers cannot keep this thread here for ever. */
     for (; i <= ep->ring.mask && ep_ring_peek(&ep->ring, &record); i++) {
         if (!ep_record_read(&record, &sample))

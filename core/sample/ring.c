@@ -21,17 +21,21 @@ void ep_ring_init(struct ep_ring *ring, atomic_uintptr_t *memory, unsigned words
 {
     atomic_init(&ring->head, 0);
     atomic_init(&ring->tail, 0);
+    atomic_init(&ring->woken, false);
     ring->mask = words - 1;
     ring->wake_at = words / 2 < EP_RING_WAKE ? words / 2 : EP_RING_WAKE;
     ring->words = memory;
 }
 
-/* Events cannot come later, as ticks can: for them the reader is woken earlier, too. */
-static bool is_to_wake(const struct ep_ring *ring, unsigned used, unsigned next, unsigned spare)
+/* Events cannot come later, as ticks can: for them the reader is woken earlier. next: with the words that a record
+ * reserves and may return, so many in a row reach the limit. Writers that race wake it twice. */
+static bool is_to_wake(struct ep_ring *ring, unsigned next, unsigned spare)
 {
-    const unsigned early = ring->wake_at / 2;
-
-    return (used < ring->wake_at && next >= ring->wake_at) || (spare == 0 && used < early && next >= early);
+    if (next < (spare == 0 ? ring->wake_at / 2 : ring->wake_at) ||
+        atomic_load_explicit(&ring->woken, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&ring->woken, true, memory_order_relaxed);
+    return true;
 }
 
 static void pad_from(struct ep_ring *ring, unsigned at, unsigned words)
@@ -66,7 +70,7 @@ __attribute__((hot)) int ep_ring_reserve(struct ep_ring *ring, unsigned most, un
             continue;
         if (pad)
             pad_from(ring, at, pad);
-        *wake = is_to_wake(ring, used, used + pad + need, spare);
+        *wake = is_to_wake(ring, used + pad + need, spare);
         return (int)(pad ? 0 : at) + 1;
     }
     return -ENOSPC;

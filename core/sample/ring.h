@@ -7,10 +7,10 @@
  * A full ring refuses: ep_ring_reserve() returns -ENOSPC. Records come out in the order of ep_ring_reserve(). One that
  * is not committed yet holds back all later ones. Always head - tail <= mask + 1.
  *
- * The reader is woken when EP_RING_WAKE words are used, or half of a small ring; an event wakes it at half of that,
- * too, because one without room is lost. What a large ring has beyond that is for the time until the reader gets a
- * processor. Pages of it that no burst has needed stay untouched: the reader starts again at the ring's first word
- * whenever the ring is empty.
+ * The reader is woken once when EP_RING_WAKE words are used, or half of a small ring, and by an event at half of that,
+ * because one without room is lost; then not again until it has begun to read. What a large ring has beyond that is for
+ * the time until the reader gets a processor. Pages of it that no burst has needed stay untouched: the reader starts
+ * again at the ring's first word whenever the ring is empty.
  */
 #ifndef EP_DATA_RING_H
 #define EP_DATA_RING_H
@@ -25,6 +25,7 @@
 struct ep_ring {
     atomic_uint head, tail; /* in words, running free */
     unsigned mask, wake_at;
+    atomic_bool woken;       /* the reader was woken and has not begun to read since */
     atomic_uintptr_t *words; /* the first word of a record: its header, 0 while it is being written */
 };
 
@@ -73,6 +74,12 @@ void ep_ring_commit(struct ep_ring *ring, int position, unsigned most, uintptr_t
  * Context: collect. */
 bool ep_ring_peek(struct ep_ring *ring, struct ep_record *record);
 void ep_ring_pop(struct ep_ring *ring, const struct ep_record *record);
+/* Lets the next full ring wake the reader again. To be called before it reads. Context: collect. */
+static inline void ep_ring_begin(struct ep_ring *ring)
+{
+    atomic_store_explicit(&ring->woken, false, memory_order_relaxed);
+}
+
 /* Lets the next record begin at the ring's first word, if the ring is empty. Context: collect. */
 void ep_ring_restart(struct ep_ring *ring);
 
