@@ -62,8 +62,11 @@ void ep_linux_pins_forked(void);
 void ep_linux_tables_fetch(const struct ep_module_info *info);
 
 /* Sets ep_linux_main_bounds.root, if main() runs already: the preload library starts before it. Only the main thread
- * may call it. sp: its stack pointer; a handler may be on another stack. Context: signal. */
-void ep_linux_main_root_find(uintptr_t sp);
+ * may call it. sp: its stack pointer; a handler may be on another stack. False: the root stays unknown.
+ * Context: signal. */
+bool ep_linux_main_root_find(uintptr_t sp);
+/* How often ep_linux_main_bounds_find() has begun anew. */
+extern unsigned ep_linux_main_searches;
 
 /* From then on ep_linux_main_root_find() does nothing, if the function that calls main() is in this code, which cannot
  * be read. Context: init, collect. */

@@ -38,9 +38,10 @@ struct ep_linux_here {
     uint32_t tid;       /* of ticks; 0: not known yet */
     struct ep_linux_bounds bounds;
     struct ep_work work;
-    uint32_t owner;  /* what the next three are of */
-    uint64_t ticked; /* ep_port_ticks() of the last kernel tick */
-    int64_t behind;  /* CPU time less what its ticks stand for */
+    uint32_t owner;    /* what ticked, behind and stratum are of */
+    uint32_t rootless; /* ep_linux_main_searches when it was known that the stack's root stays unknown */
+    uint64_t ticked;   /* ep_port_ticks() of the last kernel tick */
+    int64_t behind;    /* CPU time less what its ticks stand for */
     struct ep_stratum stratum;
     uint64_t fork_blocked; /* signals blocked by fork_prepare() */
     uint64_t shown[EP_LINUX_SHOWN];

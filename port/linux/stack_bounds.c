@@ -16,8 +16,9 @@
 /* Maximum gap between the static TLS of two modules, apart from alignment. */
 #define TLS_GAP 4096u
 
-/* Bytes of stack between main() and the arguments, and of code around the function that calls main(), at most. */
-#define START_FRAMES 2048u
+/* Bytes of stack between where main()'s return address is kept (on aarch64 below main()'s variables) and the arguments,
+ * and of code around the function that calls main(), at most. */
+#define START_FRAMES 16384u
 #define START_CODE   256u
 /* Samples of the main thread before main() or without success, after which nobody looks for its caller any more. */
 #define ROOT_TRIALS 32u
@@ -82,6 +83,7 @@ struct ep_linux_bounds ep_linux_stack_bounds(uintptr_t start, size_t size, uintp
 }
 
 struct ep_linux_bounds ep_linux_main_bounds;
+unsigned ep_linux_main_searches;
 static unsigned root_trials;
 static atomic_bool root_unreadable;
 
@@ -96,23 +98,26 @@ void ep_linux_main_root_unreadable(uintptr_t start, uintptr_t end)
 
 /* Some C libraries have no tables that say that main()'s caller is the last: musl, and glibc on 32-bit ARM. Its frame
  * is above the place where main()'s return address is kept, which is the first such address below the arguments. */
-__attribute__((no_sanitize("address"))) void ep_linux_main_root_find(uintptr_t here)
+__attribute__((no_sanitize("address"))) bool ep_linux_main_root_find(uintptr_t here)
 {
     uintptr_t near = (uintptr_t)__libc_start_main, end = ep_linux_main_bounds.end;
 
     /* Not from another stack: under valgrind what the kernel says is not the program's. Nothing lies below `here`. */
     if (near == 0 || atomic_load_explicit(&root_unreadable, memory_order_relaxed) || end == 0 ||
-        root_trials == ROOT_TRIALS || end - here > MAIN_STACK_MOST)
-        return;
+        root_trials == ROOT_TRIALS)
+        return false;
+    if (end - here > MAIN_STACK_MOST)
+        return true;
     root_trials++;
     uintptr_t low = end - here < START_FRAMES ? here : end - START_FRAMES;
     for (uintptr_t at = end; at > low; at -= sizeof at) {
         uintptr_t word = ((const volatile uintptr_t *)at)[-1];
         if (word - near + START_CODE < 2 * START_CODE && ep_linux_is_behind_call(word)) {
             ep_linux_main_bounds.root = at;
-            return;
+            return true;
         }
     }
+    return true;
 }
 
 /* Reads the end of the main thread's stack from field 28, "startstack", of /proc/self/stat. */
@@ -122,6 +127,7 @@ void ep_linux_main_bounds_find(void)
     struct rlimit limit;
 
     ep_linux_main_bounds = (struct ep_linux_bounds){0};
+    ep_linux_main_searches++;
     if (ep_linux_read("/proc/self/stat", text, sizeof text) <= 0)
         return;
     const char *at = strrchr(text, ')'); /* the program's name may contain any character */

@@ -27,17 +27,23 @@ void ep_linux_here_begins(struct ep_linux_bounds bounds)
         here->bounds = bounds;
 }
 
-/* Of the main thread, until its root is known, and of threads that nobody announced. */
+/* Of the main thread, until its root is known, and of threads that nobody announced. Where the root stays unknown, only
+ * the first samples ask: getpid() is a system call. */
 static __attribute__((noinline)) void bounds_first(struct ep_linux_here *here, uint32_t tid, uintptr_t sp)
 {
+    struct ep_linux_bounds found;
+
+    if (here->bounds.end != 0 && here->rootless == ep_linux_main_searches)
+        return;
     if (tid == (uint32_t)getpid()) {
-        ep_linux_main_root_find(sp);
+        if (!ep_linux_main_root_find(sp))
+            here->rootless = ep_linux_main_searches;
         here->bounds = ep_linux_main_bounds;
-    } else if (here->bounds.end == 0) {
-        struct ep_linux_bounds found;
-        if (ep_linux_stack_found(tid, sp, &found))
-            here->bounds = found;
+        return;
     }
+    here->rootless = ep_linux_main_searches;
+    if (here->bounds.end == 0 && ep_linux_stack_found(tid, sp, &found))
+        here->bounds = found;
 }
 
 /* Uses the thread's own bounds: a slot may already belong to another thread when a late signal is handled. */
