@@ -163,6 +163,9 @@ def test_modules_without_symbols(page, start_server, page_of):
 
 def test_colours(page):
     page.open({"service": "shop"})
+    waits = [["special", 5], ["own", 0]]  # each colour, also where no frame of it has a value of its own
+    assert page.js("""import('./page.js').then(({ legendOf, COLORINGS }) => legendOf([[{ data: { name: 'all' } }], [{ data: { name: 'main', self: 0 }, parent: {} }],
+      [{ data: { name: '[wait]', self: 5 }, parent: {} }]], COLORINGS.code))""") == waits
     assert page.text("colors-legend").split("\n")[0].startswith("own code 76.1 %") and ".NET itself 21.7 %" in page.text("colors-legend")
     fills = page.js(f"{FRAMES}.map((f) => f.fill)")
     page.type_into("colors", "module", "change")

@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 
 from generate import (context, crash, data, function_of, message, module, nested, nodes, number, origin, pprof_profile, profile, push_request,
-                      stats, tag_set, varint)
+                      stats, tag_set, timeline, varint)
 from harness import Server
 from page_kit import EVIL, MAIN, SHOP, TEXTS, fill
 
@@ -194,6 +194,10 @@ def scene_fill(server):
         body = message(90 + i, 0, origin("gateway", [("version", f"1.{i}")], host=f"gw-{i}"), [module(4096, 4096, 0, b"", "/opt/app")],
                        nodes([0, 1], [4100, 4200 + i // 2]), last=True, crash=crash([(1, "worker", 2)], address=16, unix=time.time_ns()))
         assert server.push(body) == 200, "scene of crashes"
+    long = "/opt/" + "a_name_without_a_space_" * 4
+    body = message(95, 0, origin("gateway", host="gw-0"), [module(4096, 4096, 0, b"", long)], nodes([0], [4100]), last=True, unix_minus_uptime=time.time_ns() - 20 * 10**9,
+                   timeline=timeline(95, [(10**10, 2, 0, 1, 3 * 10**8)], name="login", tid=100, time=10**10, value=3 * 10**8, limit=10**8))
+    assert server.push(body) == 200, "scene of an incident"
     versions_fill(server, "sensor", ("2.0", "2.1"), "Sensor.Read")
     heap_fill(server, "sensor", "System.Byte[]")
 
@@ -222,6 +226,7 @@ SCENES = {
     "span": {"span_id": "00f067aa0ba902b8"},
     "devices": {"view": "devices"},
     "crashes": {"view": "crashes"},
+    "incident": {"view": "incidents", "incident": f"{95:016x}"},
     "verdict": {"service": "sensor", "view": "verdict"},
     "leaks": {"service": "sensor", "view": "leaks"},
     "nothing": {"service": "shop", "filter": 'version="9"'},

@@ -558,6 +558,19 @@ def incident_push(server, incident, device, cause, at, name="checkout", service=
     assert server.push(body) == 200, "an incident"
 
 
+SENTENCE = """import('./page.js').then(({ sentencesOf }) => sentencesOf({ tid: 7, functions: ['[sleep]', '__wrap_SystemNative_TimedWait', 'System.Threading.Thread.Sleep', 'Shop.Pay'],
+  stacks: [[-1, 3], [0, 2], [1, 1], [2, 0]] }, { samples: [], threads: ['worker 7'] }, [{ thread: 0, kind: 'wait', name: '[sleep]', ms: 300, stack: 3 }]))"""
+
+
+def test_sentence_names_own_code(page_of, start_server):
+    """What the program called, not what .NET and the C library called in turn."""
+    page = page_of(start_server())
+    page.open({"view": "incidents"})
+    assert page.js(SENTENCE) == "Thread worker 7 waited asleep for 300 ms in Shop.Pay."
+    page.open({"service": "nosuch"})
+    assert "No service nosuch" not in page.text("empty"), "a server without profiles has other advice"
+
+
 def test_incidents(page_of, start_server):
     server = start_server()
     page = page_of(server)

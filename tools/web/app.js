@@ -99,6 +99,10 @@ function emptyOf() {
     return;
   }
   const rows = services.filter((row) => row.service === state.service);
+  if (state.service && rows.length === 0 && !state.span_id && !state.trace_id) {
+    showEmpty(`No service ${state.service}`, 'This server has no profile of a service with this name.', '', { text: 'All services', act: () => change({ view: 'start' }) });
+    return;
+  }
   const latest = largest(rows.map((row) => row.last), -Infinity);
   if (state.view === 'span' && (state.span_id || state.trace_id)) {
     showEmpty('No samples for this span', 'No stack in this range and kind has this id. The span may be in another range, or it was not sampled.', '',

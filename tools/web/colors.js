@@ -15,12 +15,17 @@ const CODE = {
   special: { text: 'no function: [special frames]', hue: 215 },
 };
 
+// Of .NET's libraries and runtime.
+export function isFramework(name) {
+  return /^((System|Microsoft|Internal)\.|(WKS|SVR)::|Rhp?[A-Z]|SystemNative_)/.test(name);
+}
+
 // Which kind of code a frame is.
 function codeOf({ data, parent }) {
   const { name, module = '' } = data;
   return name.startsWith('[') || !parent ? 'special'
     : /\.so(\.|$)/.test(module) ? 'library'
-      : /^((System|Microsoft|Internal)\.|(WKS|SVR)::|Rhp?[A-Z])/.test(name) ? 'framework' : 'own';
+      : isFramework(name) ? 'framework' : 'own';
 }
 
 // The hue depends on the kind of code, lightness and saturation on the name: a function has the same colour everywhere.
@@ -43,15 +48,13 @@ export const COLORINGS = {
   module: { text: 'module', color: moduleColor, groupOf: (node) => node.data.module ?? '', textOf: (key) => key || '(no module)', sampleOf: (key) => moduleColor({ data: { module: key }, parent: key }) },
 };
 
-// What the frames' own values are, by what their colours stand for: [[key, value]], the largest first.
+// Every colour of the graph, with its frames' own values: [[key, value]], the largest first.
 export function legendOf(rows, coloring) {
   const sums = new Map();
   for (const row of rows) {
     for (const node of row) {
-      if (node.data.self > 0) {
-        const key = coloring.groupOf(node);
-        sums.set(key, (sums.get(key) ?? 0) + node.data.self);
-      }
+      const key = coloring.groupOf(node);
+      sums.set(key, (sums.get(key) ?? 0) + Math.max(0, node.data.self ?? 0));
     }
   }
   return [...sums].sort((a, b) => b[1] - a[1]);

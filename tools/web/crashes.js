@@ -2,7 +2,7 @@
 // chosen group each crash, and the stack of the thread that crashed last.
 import { get } from './api.js';
 import { element } from './dom.js';
-import { figure } from './figures.js';
+import { countFigure, figure } from './figures.js';
 import { deviceOf, formatDuration, formatTime } from './format.js';
 import { timeQuery } from './query.js';
 import { formatSelector } from './selector.js';
@@ -121,7 +121,7 @@ export class CrashView {
     this.figures.replaceChildren(
       figure(all.length === 1 ? 'crash' : 'crashes', all.length.toLocaleString('en'), 'that arrived in this range'),
       figure('different', groups.length.toLocaleString('en'), 'of one service, for the same reason, in the same functions'),
-      figure('devices', several(all.map(deviceOf)).length.toLocaleString('en'), 'with a crash in this range'),
+      countFigure(several(all.map(deviceOf)).length, 'device', 'with a crash in this range'),
       figure('without a record', all.filter((crash) => !crash.recorded).length.toLocaleString('en'), 'killed, out of memory, stack overflow or power loss'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(groups);

@@ -32,7 +32,7 @@ export class DeviceView {
   makeTable(parent) {
     const text = (value) => value || '–';
     return new Table(parent, {
-      id: 'devices', title: 'Devices', filterText: 'Filter devices', noun: 'devices', sort: { column: 'last', down: true },
+      id: 'devices', title: 'Devices', filterText: 'Filter devices', noun: 'services on devices', sort: { column: 'last', down: true },
       textOf: (row) => JSON.stringify(row),
       onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
       columns: [

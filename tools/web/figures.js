@@ -6,6 +6,11 @@ export function figure(text, value, title, bad = false) {
   return element('div', { class: bad ? 'figure bad' : 'figure', title }, element('b', {}, value), element('span', {}, text));
 }
 
+// A number of things; one: the word for one of them.
+export function countFigure(number, one, title) {
+  return figure(number === 1 ? one : `${one}s`, number.toLocaleString('en'), title);
+}
+
 export function lossText(losses) {
   return losses.filter((loss) => loss.count || loss.weight_ns).map((loss) =>
     `${loss.count.toLocaleString('en')} ${loss.reason}${loss.weight_ns ? ` (${formatValue(loss.weight_ns, 'nanoseconds')})` : ''}`).join(', ');

@@ -1,7 +1,8 @@
 // Incidents: moments that a program noticed, such as a slow request; of the chosen one what each thread did around it.
 import { get } from './api.js';
+import { isFramework } from './colors.js';
 import { element } from './dom.js';
-import { figure } from './figures.js';
+import { countFigure } from './figures.js';
 import { deviceOf, formatMs, formatTime, formatValue } from './format.js';
 import { Lanes } from './lanes.js';
 import { timeQuery } from './query.js';
@@ -69,9 +70,12 @@ const WAITS = { '[lock]': ' for a lock', '[sleep]': ' asleep', '[network]': ' fo
 
 // What happened, in words: what its thread did most of the time, and the garbage collector's pauses.
 // doings: the longest first
-function sentencesOf(incident, data, doings) {
+export function sentencesOf(incident, data, doings) {
   const [own] = incident.tid ? doings.filter((row) => row.thread === 0 && row.kind !== 'gc') : [];
-  const inFunction = (stack) => stackOf(incident, stack).find((name) => !name.startsWith('['));
+  const inFunction = (stack) => {
+    const names = stackOf(incident, stack).filter((name) => !name.startsWith('['));
+    return names.find((name) => !name.startsWith('_') && !isFramework(name)) ?? names[0];
+  };
   const pauses = data.samples.filter((sample) => sample.kind === 'gc');
   const from = data.span?.from ?? -Infinity;
   const paused = pauses.reduce((sum, one) => sum + Math.max(0, Math.min(one.start + one.length, 0) - Math.max(one.start, from)), 0);
@@ -202,11 +206,11 @@ export class IncidentView {
     if (!still() || !this.app.filled(incident || incidents.length > 0)) {
       return;
     }
-    const several = (values) => String(new Set(values).size);
+    const several = (values) => new Set(values).size;
     this.figures.replaceChildren(
-      figure(incidents.length === 1 ? 'incident' : 'incidents', incidents.length.toLocaleString('en'), 'that arrived in this range'),
-      figure('services', several(incidents.map((one) => one.service)), 'with an incident in this range'),
-      figure('devices', several(incidents.map(deviceOf)), 'with an incident in this range'));
+      countFigure(incidents.length, 'incident', 'that arrived in this range'),
+      countFigure(several(incidents.map((one) => one.service)), 'service', 'with an incident in this range'),
+      countFigure(several(incidents.map(deviceOf)), 'device', 'with an incident in this range'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(incidents);
     if (!incident) {

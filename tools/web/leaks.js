@@ -16,7 +16,7 @@ function objectsPerHour(value) {
 }
 
 function slope(value, low, high, format) {
-  return element('td', {}, format(value), element('small', {}, `${format(low)} to ${format(high)}`));
+  return element('td', {}, format(value), element('small', { class: 'interval' }, `${format(low)} to ${format(high)}`));
 }
 
 export class LeakView {

@@ -42,11 +42,11 @@ export class SpanView {
     this.many = [operations, heat, spans];
     parent.append(form, operations, heat, this.one, spans);
     this.operations = this.makeOperations(operations);
+    this.operations.place.before(element('p', { class: 'note' }, 'Of spans with samples: each is as long as its samples say, what it computed and waited for in all threads. Spans without a sample are in no figure here; they are short, so percentiles of all spans are lower.'));
     this.heat = new HeatMap(heat, {
       id: 'heat-map', title: 'Lengths over time', noun: 'span',
       onPick: (cell) => app.change({ cell: cell ? `${cell.begin.join('-')},${cell.length.join('-')}` : '', zoom: '', fn: '' }),
     });
-    heat.append(element('p', { class: 'note' }, 'A span is as long as its samples say: what it computed and waited for, in all threads. A span without a sample is not here, so short ones are more than this shows.'));
     this.view = new OfSpans(this.one, app, false);
     this.one.prepend(this.about);
     this.table = this.makeSpans(spans);

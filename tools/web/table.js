@@ -37,7 +37,7 @@ export class Table {
     this.sort = { ...options.sort };
     this.rows = [];
     this.filter = element('input', {
-      type: 'search', placeholder: options.filterText ?? 'Filter the table', 'aria-label': options.filterText ?? 'Filter the table',
+      type: 'search', placeholder: options.filterText ?? 'Filter the table', size: String(Math.max(20, options.filterText?.length ?? 0)), 'aria-label': options.filterText ?? 'Filter the table',
       id: options.filterId ?? 'filter', oninput: () => { this.draw(); this.changed(); },
     });
     this.place = element('div', { class: 'table-scroll', id: options.id, tabindex: '0', role: 'region', 'aria-label': options.title });

@@ -19,7 +19,7 @@ function changeCell(estimate, title) {
   if (!estimate) {
     return element('td', {}, '–');
   }
-  return element('td', { title }, formatPercent(estimate.change), element('small', {}, `${formatPercent(estimate.low)} to ${formatPercent(estimate.high)}`));
+  return element('td', { title }, formatPercent(estimate.change), element('small', { class: 'interval' }, `${formatPercent(estimate.low)} to ${formatPercent(estimate.high)}`));
 }
 
 export class VerdictView {
