@@ -133,6 +133,16 @@ def test_objects(cli, server):
     assert abs(sites[0]["bytes_per_hour"] - 100 * sites[0]["objects_per_hour"]) < 1, sites
 
 
+def test_young_process(cli, server):
+    """Its first hour is no part of the growth, which nothing is said about; but what it has in use is in use."""
+    days = Days(server, 2)
+    days.push(1, "new", {("Shop.Cache.Add", "System.Byte[]"): 40 * MB})
+    site = ask(cli, days)["sites"][0]
+    assert [site["site"], site["bytes"], site["bytes_per_hour"], site["low"], site["objects_per_hour"]] == [PLANTED, 40 * MB, None, None, None]
+    shown = cli.run("leaks", "--db", server.db).out.splitlines()[-1].split()
+    assert shown[:4] == ["?", "?..?", "?", "40.00MiB"], shown
+
+
 def test_metrics(folder, start_server):
     server = start_server(config="[serve]\nverdict-every = 1s\n")
     days = Days(server, 24)

@@ -65,7 +65,12 @@ static void add_row(struct et_text_table *columns, const json_t *row)
     et_leaks_rate(row, "high", "bytes", high);
     et_text_table_cell(columns, "%s", rate);
     et_text_table_cell(columns, "%s..%s", low, high);
-    et_text_table_cell(columns, "%+.1f", json_number_value(json_object_get(row, "objects_per_hour")));
+    const json_t *objects = json_object_get(row, "objects_per_hour");
+    if (json_is_number(objects)) {
+        et_text_table_cell(columns, "%+.1f", json_number_value(objects));
+    } else {
+        et_text_table_cell(columns, "%s", "?");
+    }
     et_value_text((uint64_t)json_number_value(json_object_get(row, "bytes")), "bytes", bytes);
     et_text_table_cell(columns, "%s", bytes);
     et_text_table_cell(columns, "%.0f", json_number_value(json_object_get(row, "processes")));

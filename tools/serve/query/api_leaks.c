@@ -22,12 +22,13 @@ static void write_leak(struct et_buf *out, const struct et_leaks *leaks, const s
     et_buf_text(out, "{\"site\":");
     et_json_string(out, et_text(&leaks->strings, leak->name));
     et_buf_printf(out, ",\"grows\":%s", leak->grows ? "true" : "false");
-    put_number(out, "bytes_per_hour", leak->bytes.slope);
-    put_number(out, "low", leak->bytes.low);
-    put_number(out, "high", leak->bytes.high);
-    put_number(out, "objects_per_hour", leak->objects.slope);
-    put_number(out, "objects_low", leak->objects.low);
-    put_number(out, "objects_high", leak->objects.high);
+    double known = leak->bytes.pairs ? 0 : (double)NAN; /* few hours say nothing about growth */
+    put_number(out, "bytes_per_hour", leak->bytes.slope + known);
+    put_number(out, "low", leak->bytes.low + known);
+    put_number(out, "high", leak->bytes.high + known);
+    put_number(out, "objects_per_hour", leak->objects.slope + known);
+    put_number(out, "objects_low", leak->objects.low + known);
+    put_number(out, "objects_high", leak->objects.high + known);
     put_number(out, "p", leak->bytes.p);
     et_buf_printf(out, ",\"bytes\":%.0f,\"processes\":%zu}", leak->last, leak->processes);
 }

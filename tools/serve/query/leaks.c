@@ -163,6 +163,7 @@ struct hours {
     struct et_trend_point *points; /* line: process; at: hour; value: live bytes */
     size_t count;
     double last;
+    struct et_map ends; /* process -> its last hour */
 };
 
 static int by_process_and_hour(const void *a, const void *b)
@@ -189,6 +190,7 @@ static struct hours list_hours(const struct finder *f)
         bool first = all.points[i].line != before;
         before = all.points[i].line;
         all.last = fmax(all.last, all.points[i].at);
+        *et_map_at(&all.ends, before) = (uint64_t)all.points[i].at;
         if (!first) {
             all.points[kept++] = all.points[i];
         }
@@ -224,10 +226,11 @@ static struct et_leak make_leak(const struct hours *hours, const struct value *v
         bytes[points] = objects[points] = *hour;
         bytes[points].value = there ? values[at].bytes : 0;
         objects[points++].value = there ? values[at].objects : 0;
-        bool ends = i + 1 == hours->count || hours->points[i + 1].line != hour->line;
-        leak.last += ends && there && hour->at + 1 >= hours->last ? values[at].bytes : 0;
     }
     for (size_t i = 0; i < count; i++) {
+        const uint64_t *end = et_map_find(&hours->ends, values[i].process);
+        bool now = end && *end == values[i].hour && values[i].hour + 1 >= hours->last;
+        leak.last += now ? values[i].bytes : 0;
         leak.processes += i == 0 || values[i].process != values[i - 1].process;
     }
     et_trend_make(bytes, points, &leak.bytes);
@@ -298,6 +301,7 @@ static int make_leaks(struct finder *f)
         judge_leaks(out, usual_bytes(&hours));
     }
     free(hours.points);
+    et_map_free(&hours.ends);
     return err;
 }
 
