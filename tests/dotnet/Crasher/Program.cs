@@ -32,7 +32,11 @@ if (args[0] == "async")
 if (args[0] == "thread")
     new Thread(Throw).Start();
 if (args[0] == "native")
-    CallNative();
+    await new Func<Task>(async () =>
+    {
+        await Task.Yield();
+        CallNative();
+    })();
 if (args[0] == "access")
     _ = Marshal.ReadByte(0x123450);
 if (args[0] == "overflow")

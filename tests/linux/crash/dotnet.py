@@ -8,6 +8,7 @@ RUNNER in the environment starts the program, such as on_machine.py. Without PRE
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import statistics
@@ -54,7 +55,7 @@ def end(how, reason, message, function):
     crash = groups[0]['crashes'][0]
     names = [frame['function'] for thread in crash['threads'][:1] for frame in thread['frames']]
     check(message is None or crash['message'].startswith(message), f'{how}: the message is {crash["message"]!r}')
-    check(function is None or any(function in name for name in names), f'{how}: the stack is {names}')
+    check(function is None or any(re.search(function, name) for name in names), f'{how}: the stack is {names}')
 
 
 def many(count):
@@ -95,7 +96,7 @@ ENDS = (('unhandled', 'System.InvalidOperationException', 'the valve is stuck', 
         ('thread', 'System.InvalidOperationException', 'the valve is stuck', 'Throw'),
         ('failfast', '.NET FailFast', 'no more oil', 'Fail'),
         ('access', '.NET FailFast', 'Access Violation', 'ReadByte'),
-        ('native', 'SIGSEGV', None, 'CallNative'),
+        ('native', 'SIGSEGV', None, r'Program\.Main\(lambda#\d+\)\(async\)$'),  # named as in profiles
         ('overflow', 'killed, out of memory or stack overflow', None, None))
 for one in ENDS:
     end(*one)
