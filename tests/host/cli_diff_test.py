@@ -185,6 +185,18 @@ def test_ranges(fleet):
     assert diff(*late, "--baseline-to", at(10))[0] == NO_BASELINE, "before all"
 
 
+def test_baseline_has_tags_of_its_own(fleet):
+    """--tag applies to both sides, but for a key that --baseline names."""
+    for device in ("x", "y"):
+        fleet.add("a", 4000, device=device)
+        fleet.add("b", 6000, device=device)
+    for option in ("--tag", "--label"):
+        done = fleet.cli.run("diff", "--db", fleet.db, "--service", "svc", option, "version=b", option, "device=x", "--baseline", '{version="a"}', "--threshold", "10%")
+        assert outcome(done)[0] == REGRESSION, done.err
+        assert re.findall(r"(\d+) samples", done.out)[:2] == ["4000", "6000"], "of the device alone"
+        assert "version" in done.out.splitlines()[0] and "version" in done.out.splitlines()[1], "both sides say what they are of"
+
+
 def test_files(fleet, cli, folder):
     for version, samples in (("a", 4000), ("b", 6000)):
         fleet.add(version, samples, 2 * samples)

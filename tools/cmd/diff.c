@@ -42,6 +42,12 @@ static int load_stored(const struct et_options *options, const struct et_query *
 {
     int code = et_options_fetch(options, query, &side->profile);
     et_selector_print(query->service ? query->service : "", query->matchers, query->matcher_count, &side->words);
+    for (size_t i = 0; i < query->matcher_count; i++) {
+        if (query->matchers[i].process) { /* a selector has no form for them */
+            et_buf_text(&side->words, " --tag ");
+            et_matcher_print(&query->matchers[i], &side->words);
+        }
+    }
     if (code == ET_OK && side->profile->total == 0) {
         et_profile_free(side->profile);
         side->profile = NULL;
@@ -50,15 +56,30 @@ static int load_stored(const struct et_options *options, const struct et_query *
     return code;
 }
 
-/* --tag and --label apply to both sides. */
+/* Whether one of the first `count` matchers is of the word's key: "version=2.2", "device=~pi-.". */
+static bool has_key(const struct et_selector *selector, size_t count, const char *word)
+{
+    size_t size = strcspn(word, "=!");
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(selector->matchers[i].name, word, size) == 0 && !selector->matchers[i].name[size]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --tag and --label apply to both sides, but for keys that the baseline has itself. */
 static bool add_matchers(const struct et_options *options, struct et_query_builder *wanted)
 {
+    const struct et_selector *selector = &wanted->selector;
+    size_t own = selector->count;
     bool ok = true;
     for (size_t i = 0; i < options->tags.count; i++) {
-        ok &= et_query_builder_tag(wanted, options->tags.items[i]);
+        ok &= has_key(selector, own, options->tags.items[i]) || et_query_builder_tag(wanted, options->tags.items[i]);
     }
     for (size_t i = 0; i < options->labels.count; i++) {
-        ok &= et_query_builder_label(wanted, options->labels.items[i]);
+        ok &= has_key(selector, own, options->labels.items[i]) ||
+              et_query_builder_label(wanted, options->labels.items[i]);
     }
     return ok;
 }

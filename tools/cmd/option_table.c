@@ -233,7 +233,7 @@ const struct et_option et_option_table[] = {
     CALL("count", "N", NULL, set_number, count, BIT(watch), "End after N tables."),
 
     TEXT("baseline", "SELECTOR", NULL, baseline, BIT(diff),
-         "Compare with this baseline, in the form of --service. {version=\"1.2\"} is of the same service."),
+         "Compare with this baseline, in the form of --service. {version=\"1.2\"} is of the same service; --tag and --label apply to it, too, but for keys that it names."),
     CALL("baseline-from", "T", NULL, set_time, baseline_from_ns, BIT(diff),
          "Begin of the baseline's time range, in the form of --from. It also limits --baseline."),
     CALL("baseline-to", "T", NULL, set_time, baseline_to_ns, BIT(diff), "End of the baseline's time range."),
