@@ -73,16 +73,15 @@ check-signal bench-signal sizes-accept: $(NA_OBJ)
 NA_UNWALKED := $(addprefix core/,encode deliver collect environment lifecycle) transport \
     $(addprefix core/features/,control endpoint names notice outlive pprof pull spool token)
 NA_OWN_OBJ  := $(foreach room,$(NA_UNWALKED),$(filter $(BUILD)/obj/$(room)/%,$(EP_OBJ))) $(THIRD_OBJ)
-# $(call na_untabled,FOLDER): takes the tables from the objects there
-na_untabled = for o in $(1)/*; do $(OBJCOPY) -D -R .eh_frame -R .rela.eh_frame $$o || exit 1; done
+NA_UNTABLED := $(OBJCOPY) -D -R .eh_frame -R .rela.eh_frame
 
-# With https: a program decides at run time whether to use it. Each member has a name of its own, with its folders.
+# With https: a program decides at run time whether to use it. ar appends members of the same name (environment.o).
 $(NA_LIB): $(EP_LIB) $(TLS_LIB) $(NA_OBJ) $(NA_NEXT)
-	@rm -rf $@ $(@D)/own && mkdir -p $(@D)/own
-	@cd $(@D)/own && $(AR) x "$(abspath $(TLS_LIB))" && for o in *; do mv $$o tls_$$o; done
-	@for o in $(NA_OWN_OBJ:$(BUILD)/obj/%=%); do cp $(BUILD)/obj/$$o $(@D)/own/$$(echo $$o | tr / _) || exit 1; done
-	@$(call na_untabled,$(@D)/own)
-	$(AR) qcsD $@ $(filter-out $(NA_OWN_OBJ),$(EP_OBJ)) $(NA_OBJ) $(NA_NEXT) $(@D)/own/* && $(OBJCOPY) -D --redefine-syms=$(EP_LIB).names $@
+	@rm -rf $@ $(@D)/own && mkdir -p $(@D)/own/tls
+	@cd $(@D)/own/tls && $(AR) x "$(abspath $(TLS_LIB))" && for o in *; do $(NA_UNTABLED) $$o tls_$$o && rm $$o || exit 1; done
+	@for o in $(NA_OWN_OBJ:$(BUILD)/obj/%=%); do mkdir -p $(@D)/own/$${o%/*} && $(NA_UNTABLED) $(BUILD)/obj/$$o $(@D)/own/$$o || exit 1; done
+	$(AR) qcsD $@ $(filter-out $(NA_OWN_OBJ),$(EP_OBJ)) $(NA_OBJ) $(NA_NEXT) $(NA_OWN_OBJ:$(BUILD)/obj/%=$(@D)/own/%) $(@D)/own/tls/* && \
+	    $(OBJCOPY) -D --redefine-syms=$(EP_LIB).names $@
 
 .PHONY: na-lib
 na-lib: $(NA_LIB)
