@@ -184,7 +184,8 @@ void ep_linux_kept_close(struct ep_linux_kept *kept);
 
 /* ---- the scan ---- */
 
-/* Calls each() for every thread of the process. 0 or a negative errno value. Context: collect, init. */
+/* Calls each() for every thread of the process, or for the first if /proc has numbers of another namespace. 0 or a
+ * negative errno value. Context: collect, init. */
 int ep_linux_tasks(void (*each)(uint32_t tid));
 
 /* True if the calling thread is edgeprof's own. Context: signal. */

@@ -104,6 +104,9 @@ check_form("ends")
 check_form("thread")
 check_form("threads", threaded=True)
 check_form("double")
+done, used, _ = run("namespace")
+hot = below(stacks(), "worker") / sum(used.values())
+check(hot >= 0.8, f"namespace: {hot:.3f} of the worker's CPU time is by function\n{done.stdout}{done.stderr}")
 check_form("signal", [9] * 4, low=0.3)  # a killed process loses its last interval, of 1 s of 1.6 s
 
 done, used, ends = run("ends", "--no-fork")

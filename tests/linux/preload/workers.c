@@ -3,9 +3,9 @@
  * processes: "worker PID CPU_NS" on its standard output, just before the process ends.
  *
  *   workers FORM   ends, thread (forked by another thread), threads (the worker has threads), double, signal,
- *                  crowd, lock (of the spool). Without a signal each worker ends in another way: see worker()
- *   workers short, short_exec, short_kill   300 children of 1 ms, which exit, exec and exit, or are killed; prints
- *                  "used NS", the kernel's sum of all; short_busy: 30 of 50 ms
+ *                  namespace (of processes, with exec), alone (one worker), crowd, lock (of the spool). Without a
+ * signal each worker ends in another way: see worker() workers short, short_exec, short_kill   300 children of 1 ms,
+ * which exit, exec and exit, or are killed; prints "used NS", the kernel's sum of all; short_busy: 30 of 50 ms
  */
 #include "../../program.h"
 
@@ -140,6 +140,18 @@ static void *fork_workers(void *argument)
     return NULL;
 }
 
+/* A program in a namespace of processes, whose /proc has the numbers of the one before. */
+static void exec_in_namespace(void)
+{
+    if (unshare(CLONE_NEWPID) != 0)
+        (void)!unshare(CLONE_NEWUSER | CLONE_NEWPID);
+    if (fork() == 0) {
+        (void)execl("/proc/self/exe", "workers", "alone", NULL);
+        _exit(9);
+    }
+    (void)wait(NULL);
+}
+
 static unsigned entries(const char *path)
 {
     DIR *folder = opendir(path);
@@ -219,7 +231,11 @@ int main(int argc, char **argv)
         burn_one(MS);
         return 0;
     }
-    if (strncmp(form, "short", 5) == 0) {
+    if (is("alone"))
+        worker(0);
+    if (is("namespace")) {
+        exec_in_namespace();
+    } else if (strncmp(form, "short", 5) == 0) {
         fork_short(argv[0]);
     } else if (is("crowd")) {
         fork_crowd();
