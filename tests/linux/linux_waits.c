@@ -21,7 +21,7 @@
 static struct {
     uint64_t count[EP_WAITS], value[EP_WAITS], lock_count, lock_value;
     unsigned deepest[EP_WAITS];
-    uint64_t cpu_value, own_value;
+    uint64_t cpu_count, cpu_value, own_value;
     unsigned own_deepest;
 } told;
 
@@ -31,6 +31,7 @@ static void on_entry(const struct receiver_stack *stack)
 
     if (stack->kind == EP_KIND_CPU && stack->depth) {
         bool own = stack->frame[0] == OWN_FRAME;
+        told.cpu_count += stack->count;
         told.cpu_value += stack->value;
         told.own_value += own ? stack->value : 0;
         if (own && stack->depth > told.own_deepest)
@@ -103,6 +104,7 @@ TEST(test_known_waits)
 
 static pthread_mutex_t two[STUCK] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_barrier_t met;
+static _Atomic uint64_t met_ns;
 
 static void unlock(void *lock)
 {
@@ -119,6 +121,7 @@ static void *deadlock(void *argument)
     (void)pthread_barrier_wait(&met);
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
+    atomic_store(&met_ns, now_ns());
     ep_wait_begin(EP_WAIT_LOCK);
     (void)pthread_mutex_timedlock(&two[!mine], &until); /* ends after the profile does */
     ep_wait_end();
@@ -130,16 +133,20 @@ TEST(test_deadlock)
 {
     pthread_t thread[STUCK];
 
+    const uint64_t began = now_ns();
+
     assert_int_equal(pthread_barrier_init(&met, NULL, STUCK), 0);
     begin(EP_KIND_BIT(EP_KIND_LOCK));
     for (unsigned i = 0; i < STUCK; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, deadlock, (void *)(uintptr_t)i), 0);
     sleep_ms(1000);
+    const uint64_t waited = now_ns() - atomic_load(&met_ns);
     assert_int_equal(end_profile(2000), 0);
-    print_message("deadlock: %.0f ms of two threads' 2000, %u frames\n", (double)told.lock_value / (double)MS,
-                  told.deepest[EP_WAIT_LOCK]);
+    print_message("deadlock: %.0f ms of two threads' %.0f, %u frames\n", (double)told.lock_value / (double)MS,
+                  2 * (double)waited / (double)MS, told.deepest[EP_WAIT_LOCK]);
     assert_int_equal(told.lock_count, STUCK);
-    assert_true(told.lock_value > 1600 * MS && told.lock_value < 2400 * MS);
+    assert_true(told.lock_value * 10 > 16 * (waited < 2000 * MS ? waited : 2000 * MS));
+    assert_true(told.lock_value <= STUCK * (now_ns() - began));
     for (unsigned i = 0; i < STUCK; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
@@ -359,7 +366,9 @@ TEST(test_hooks_are_shown)
 #ifdef __arm__ /* hooks read the C library's clock, whose frames keep their names */
     assert_true(shown > truth / 6 && shown < truth + 15);
 #else
-    assert_true(shown > truth - 15 && shown < truth + 15);
+    /* Four standard deviations of a share of so many samples: the governor takes fewer where each costs much. */
+    const double chance = (shown - truth) * (shown - truth) * (double)told.cpu_count / 40000;
+    assert_true((shown > truth - 15 && shown < truth + 15) || (told.cpu_count > 20 && chance < 1));
 #endif
     assert_true(told.own_deepest > 3);
 }
