@@ -95,7 +95,7 @@ static int print(const struct et_options *options, const json_t *document, const
     if (options->json) {
         et_buf_add(&out, text->data, text->size);
     } else {
-        et_buf_printf(&out, "%.0f processes, %.0f hours, per process:\n",
+        et_buf_printf(&out, "processes: %.0f, hours: %.0f; per process:\n",
                       json_number_value(json_object_get(document, "processes")),
                       json_number_value(json_object_get(document, "hours")));
         json_array_foreach(sites, i, row)

@@ -71,10 +71,12 @@ static double number_of(const json_t *object, const char *name)
 static void print_side(const json_t *document, size_t side, struct et_buf *out)
 {
     const json_t *own = json_array_get(json_object_get(document, "sides"), side);
-    char total[32];
+    char total[32], ran[32];
+    double devices = number_of(own, "devices");
     et_value_text((uint64_t)number_of(own, "total"), et_json_words(document, "unit"), total);
-    et_buf_printf(out, "%s %s: %.0f devices, %.1f hours of devices, %s, %.0f samples\n", side ? "after " : "before",
-                  et_json_words(own, "version"), number_of(own, "devices"), number_of(own, "seconds") / 3600, total,
+    et_value_text((uint64_t)(1e9 * number_of(own, "seconds")), "nanoseconds", ran);
+    et_buf_printf(out, "%s %s: %.0f device%s for %s together, %s, %.0f samples\n", side ? "after " : "before",
+                  et_json_words(own, "version"), devices, devices == 1 ? "" : "s", ran, total,
                   number_of(own, "samples"));
 }
 

@@ -63,7 +63,7 @@ export class VerdictView {
   showSides({ sides, cohorts, unit }) {
     this.about.replaceChildren(element('h2', {}, 'What was compared'),
       ...sides.map((side, i) => element('p', {}, element('b', {}, `${i ? 'After' : 'Before'}: ${side.version}`),
-        ` ${side.devices.toLocaleString('en')} devices for ${formatDuration(side.seconds)} together, ${formatValue(side.total, unit)}, ` +
+        ` ${side.devices.toLocaleString('en')} device${side.devices === 1 ? '' : 's'} for ${formatDuration(side.seconds)} together, ${formatValue(side.total, unit)}, ` +
         `${side.samples.toLocaleString('en')} samples, ${formatTime(side.first)} to ${formatTime(side.last)}`)),
       element('ul', { id: 'cohorts' }, cohorts.map((cohort) => element('li', {}, `${cohort.name || '(unknown)'}: ${cohort.devices.join(' and ')} devices, ` +
         `${cohort.both} with both${cohort.compared ? '' : '; too few to compare'}`))));
