@@ -39,7 +39,7 @@ static int after(int cannot)
 {
     if (cannot)
         return cannot;
-    kinds_burn(200);
+    kinds_burn(100);
     kinds_say("%d\n", threads_beside());
     kinds_burn(100);
     return KINDS_DONE;
