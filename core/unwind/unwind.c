@@ -313,10 +313,26 @@ static bool needs_unknown(const struct ep_walk *walk, struct ep_rule rule)
     return EP_HAS_RECORDS && rule.kind == EP_RULE_LINK && walk->exact && walk->frame.lr == EP_PORT_UNKNOWN;
 }
 
+/* From code without a table that never returns, such as a server's endless loop in main(): to what has called the
+ * thread's first own frame, whose return address is the last word below the root. */
+static bool step_root(struct ep_walk *walk, struct ep_rule rule)
+{
+    const uintptr_t root = walk->registers->stack_root;
+    struct ep_frame caller = {.sp = root};
+    struct ep_stack unused = {0};
+
+    if (rule.kind != EP_RULE_RESTART || walk->foreign || root < WORD || walk->frame.sp >= root ||
+        !ep_walk_load(walk, root - WORD, &caller.pc))
+        return false;
+    caller.pc = ep_code_address(caller.pc);
+    return ep_rule_get(walk->unwinder, caller.pc - 1, false, &unused).kind != EP_RULE_STOP &&
+           guess_caller(walk, caller);
+}
+
 static bool leave(struct ep_walk *walk, struct ep_rule rule)
 {
     if (rule.kind != EP_RULE_SIGNAL && rule.kind != EP_RULE_FAULT)
-        return (!needs_unknown(walk, rule) && step_far(walk, rule)) || step_asleep(walk, rule);
+        return (!needs_unknown(walk, rule) && step_far(walk, rule)) || step_asleep(walk, rule) || step_root(walk, rule);
     (void)stack_extend(walk, walk->frame.sp + SIGNAL_MOST);
     return step_interrupted(walk, rule);
 }

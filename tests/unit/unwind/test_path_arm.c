@@ -36,6 +36,8 @@ static const struct known knowns[] = {
     {"a call that never returns, then another function", HALVES(0xf000, 0xf800, 0xb510, 0xbd10), 0, true, false, false,
      0, 0},
     {"b to itself", HALVES(0xe7fe), 0, true, false, false, 0, 0},
+    {"a loop that is left by beq back to pop {r4, pc}", HALVES(0xb510, 0xbd10, 0x1c40, 0xd0fc, 0xe7fc), 2, true, true,
+     true, 8, -4},
     {"sp from a register that is not followed", HALVES(0x46a5, 0xbd10), 0, true, false, false, 0, 0},
     {"pop {r4}, then a function that pushes lr where r4 was", HALVES(0xf85d, 0x4b04, 0xe7ff, 0xb570, 0xbd70), 0, true,
      true, false, 4, 0},
