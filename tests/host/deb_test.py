@@ -289,9 +289,13 @@ def test_program(shared_machine, tmp_path, static):
                             PKG_CONFIG_ALLOW_SYSTEM_LIBS="1")
     flags = must("pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "edgeprof", env=env).split()
     must("gcc", "-O2", "-g", "-Wl,--build-id", EXAMPLE, *static, *flags, "-o", out)
-    must(out, "1", f"file://{profile}", env=clean_environment(LD_LIBRARY_PATH=str(folder.parent)))
-    folded = must(shared_machine.root / "usr/bin/edgeprof", "cat", "--folded", "--symbols", tmp_path, profile)
-    assert "filter_readings" in folded and "sum_up" in folded
+    for _ in range(3):  # where others have the processors, ticks may miss a thread for a second
+        profile.unlink(missing_ok=True)
+        must(out, "1", f"file://{profile}", env=clean_environment(LD_LIBRARY_PATH=str(folder.parent)))
+        folded = must(shared_machine.root / "usr/bin/edgeprof", "cat", "--folded", "--symbols", tmp_path, profile)
+        if "filter_readings" in folded and "sum_up" in folded:
+            return
+    pytest.fail(folded)
 
 
 def test_upgrade_and_removal(machine, pack):

@@ -602,7 +602,7 @@ def select_series(server, group_by, **more):
 
 def test_all_reads_of_a_request_have_one_deadline(folder, start_server):
     """251 reads of about 100 ms each: each alone is in time, together they need half a minute."""
-    server = start_server(config="[limits]\nquery-time = 2s\n")
+    server = start_server(config="[limits]\nquery-time = 5s\n")
     value = "a" * 40
     profile = pprof_profile([b"", b"cpu", b"nanoseconds"], [data(2, varint(7))])
     body = push_request([[("service_name", "svc"), ("x", value), ("n", str(i)), ("__name__", "process_cpu")] for i in range(250)], profile)
