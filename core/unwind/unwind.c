@@ -321,7 +321,7 @@ static bool step_root(struct ep_walk *walk, struct ep_rule rule)
     struct ep_frame caller = {.sp = root};
     struct ep_stack unused = {0};
 
-    if (rule.kind != EP_RULE_RESTART || walk->foreign || root < WORD || walk->frame.sp >= root ||
+    if (!EP_HAS_RESTART || rule.kind != EP_RULE_RESTART || walk->foreign || root < WORD || walk->frame.sp >= root ||
         !ep_walk_load(walk, root - WORD, &caller.pc))
         return false;
     caller.pc = ep_code_address(caller.pc);

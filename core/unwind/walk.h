@@ -163,6 +163,7 @@ bool ep_search_record(const struct ep_walk *walk, struct ep_frame *caller);
 #define EP_HAS_SEARCH   (sizeof(uintptr_t) == 8 && EP_RULE_PLAIN == EP_RULE_SP)
 #define EP_HAS_AWAY     EP_HAS_SEARCH
 #define EP_HAS_RECORDS  (EP_RULE_PLAIN == EP_RULE_CHAIN)
+#define EP_HAS_RESTART  (sizeof(uintptr_t) == 4)
 
 enum ep_cached { EP_CACHED_NOTHING, EP_CACHED_STEPS, EP_CACHED_ROOT };
 
