@@ -162,7 +162,8 @@ def check(each, kept):
     fault, *rest = lines or ['']
     passed = (each.says in fault and 'kept and sent again' in fault and len(rest) == 1 and 'accepted again' in rest[0]
               and a['stop'] == 0 and a['failures'] >= 2 and a['lost'] == a['lost_ns'] == 0 and a['samples'] > 0
-              and kept == (a['samples'], a['measured_ns']))
+              # CPU time without a sample, such as [unsampled] on a busy machine, counts as one on the server
+              and kept[1] == a['measured_ns'] and 0 <= kept[0] - a['samples'] <= 3)
     print(f"{each.name:10} {a['failures']:5} {a['samples']:7} {kept[0]:7} {a['measured_ns']:13} {kept[1]:13} {a['lost']:4}  {'ok  ' if passed else 'BAD '}"
           f" {fault.partition(': ')[2] or fault}")
     if not passed:
