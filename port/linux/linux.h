@@ -127,8 +127,9 @@ bool ep_linux_still_blocks(uint32_t tid);
 /* CPU time of the process without edgeprof's threads. Read it before the CPU time of armed threads.
  * Context: any thread. */
 uint64_t ep_linux_process_ns(void);
-/* Adds CPU time that a thread used while it had a timer (modulo 2^64: may be negative). Context: any thread. */
-void ep_linux_covered(uint64_t ns);
+/* Adds CPU time that a thread used while it had a timer (modulo 2^64: may be negative). is_guess: its ticks stand for
+ * it, because its clock was gone; what is too much will be taken back. Context: any thread. */
+void ep_linux_covered(uint64_t ns, bool is_guess);
 /* Reports the CPU time of threads without a timer and forgets those that have ended.
  * Context: collect, init. */
 void ep_linux_uncovered_tell(uint64_t process_ns);

@@ -80,7 +80,7 @@ static void scan_thread(uint32_t tid)
     /* Fails if the slot belongs to another thread by now. */
     if (now && atomic_compare_exchange_strong(&slot->seen_ns, &seen, now)) {
         atomic_store(&slot->lately, (unsigned)((now - seen) / EP_LINUX_USED_UNIT));
-        ep_linux_covered(now - seen);
+        ep_linux_covered(now - seen, false);
         if (ep_linux_keeps_blocked(slot, tid, now))
             ep_linux_disarm(slot, EP_LINUX_USED_NOW);
         else

@@ -228,12 +228,13 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
                                                    : 0;
     bool blocked = used && until == EP_LINUX_USED_NOW && ep_linux_keeps_blocked(slot, tid, used);
     clock_remove(slot, tid);
-    if (!used && until != EP_LINUX_USED_NOTHING)
+    const bool unread = !used && until != EP_LINUX_USED_NOTHING;
+    if (unread)
         used = used_last_known(slot);
     report_residual(slot, blocked ? 0 : tid,
                     (int64_t)(used - atomic_load(&slot->base_ns)) -
                         (int64_t)(atomic_load(&slot->charged_ns) - atomic_load(&slot->carried_ns)));
-    ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used));
+    ep_linux_covered(used - atomic_exchange(&slot->seen_ns, used), unread);
     atomic_store(&slot->tid, 0);
     atomic_store(&slot->state, EP_LINUX_SLOT_FREE);
     if (blocked)

@@ -9,7 +9,7 @@
  * Their CPU time is the process' minus that of edgeprof's threads, of threads with a timer, and of earlier reports. It
  * may be negative: the next report corrects the errors of this one.
  */
-#include "linux.h"
+#include "sampler.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -26,6 +26,8 @@ static struct {
     unsigned count;
     _Atomic uint64_t accounted_ns;
     _Atomic int64_t hidden_ns; /* reported while no thread without a timer was known */
+    _Atomic int64_t
+        guessed_ns; /* of threads that ended unseen, beyond their last readings: what their ticks stand for */
     atomic_bool any;
 } account;
 
@@ -40,12 +42,15 @@ void ep_linux_uncovered_begin(struct ep_linux_watched *memory, unsigned count)
     account.count = count;
     atomic_store(&account.any, false);
     atomic_store(&account.hidden_ns, 0);
+    atomic_store(&account.guessed_ns, 0);
     atomic_store(&account.accounted_ns, ep_linux_process_ns());
 }
 
-void ep_linux_covered(uint64_t ns)
+void ep_linux_covered(uint64_t ns, bool is_guess)
 {
     (void)atomic_fetch_add(&account.accounted_ns, ns);
+    if (is_guess)
+        (void)atomic_fetch_add(&account.guessed_ns, (int64_t)ns);
 }
 
 static struct ep_linux_watched *entry_of(uint32_t tid)
@@ -96,11 +101,24 @@ unsigned ep_linux_uncovered(uint32_t tid, uint64_t used_ns, int error)
     return known ? used - was : 0;
 }
 
+/* Ticks come by chance, so threads that ended unseen had used more or less than theirs stand for. What is too much is
+ * taken back. residual_ns: of the process. Returns what is left of it. */
+static int64_t guesses_correct(int64_t residual_ns)
+{
+    const int64_t guessed = atomic_load(&account.guessed_ns), back = residual_ns < -guessed ? guessed : -residual_ns;
+
+    if (back <= 0)
+        return residual_ns;
+    ep_linux_covered((uint64_t)-back, true);
+    ep_thread_residual(ep_linux_tid(), -back);
+    return residual_ns + back;
+}
+
 void ep_linux_uncovered_tell(uint64_t process_ns)
 {
     const bool any = atomic_load(&account.any);
     const int64_t hidden = atomic_load(&account.hidden_ns);
-    int64_t residual_ns = (int64_t)(process_ns - atomic_load(&account.accounted_ns));
+    int64_t residual_ns = guesses_correct((int64_t)(process_ns - atomic_load(&account.accounted_ns)));
 
     /* Threads that start and end between two scans are in no table. Of one that a later scan finds all time counts as
      * its own, so what was reported here is taken back. */
@@ -110,7 +128,7 @@ void ep_linux_uncovered_tell(uint64_t process_ns)
         residual_ns = -hidden;
     if (!any)
         atomic_store(&account.hidden_ns, hidden + residual_ns);
-    ep_linux_covered((uint64_t)residual_ns);
+    ep_linux_covered((uint64_t)residual_ns, false);
     ep_thread_residual(0, residual_ns);
     for (struct ep_linux_watched *at = account.watched, *end = at + account.count; at < end; at++)
         if (atomic_load(&at->tid) && ep_linux_cpu_ns(atomic_load(&at->tid)) == 0)
