@@ -3,8 +3,7 @@
  * any way from pc to a return tells where sp will be then and from where lr or pc will be loaded.
  *
  *   ep_arm_path -> advance  one instruction after the other; at conditional branches straight on, the other way is kept
- *               -> next_way where a way ends without a return (unknown jump, loop, next function): the last one kept,
- *                           and when those have ended, the ways back, whose code has often been seen
+ *               -> next_way where a way ends without a return (unknown jump, loop, next function): the last one kept
  *
  * What is not understood ends a way: sp set from a register that is none of the frame pointers, jumps through
  * registers. Where alloca() moves sp by a register, the way goes on without it until sp is set from a frame pointer. lr
@@ -14,19 +13,18 @@
  */
 #include "core/unwind/code_arm.h"
 
-#define WORD        4
-#define FP          EP_ARM_FP
-#define BASE        EP_ARM_BASE
-#define SP          13
-#define LR          14
-#define PC          15
-#define STEPS_MOST  2048
-#define WAY_MOST    1024 /* of one way: in large functions another one is shorter */
-#define WAYS_MOST   6
-#define BEHIND_MOST 4
-#define BACK_MOST   16
-#define NOWHERE     INT32_MIN
-#define FRAME_MOST  (1 << 24)
+#define WORD       4
+#define FP         EP_ARM_FP
+#define BASE       EP_ARM_BASE
+#define SP         13
+#define LR         14
+#define PC         15
+#define STEPS_MOST 2048
+#define WAY_MOST   1024 /* of one way: in large functions another one is shorter */
+#define WAYS_MOST  6
+#define BACK_MOST  16
+#define NOWHERE    INT32_MIN
+#define FRAME_MOST (1 << 24)
 
 /* Offsets are from the register that `rules.cfa` names, as it is at the first pc. */
 struct way {
@@ -44,10 +42,8 @@ struct way {
 
 struct ways {
     struct way kept[WAYS_MOST];
-    unsigned count;
-    struct way behind[BEHIND_MOST]; /* to where conditional branches back lead */
-    unsigned behinds, tried;
-    uintptr_t back[BACK_MOST]; /* where unconditional branches back came from */
+    unsigned count, behind;    /* kept from the front, and ways back from the end */
+    uintptr_t back[BACK_MOST]; /* where branches back came from */
     unsigned backs;
 };
 
@@ -146,24 +142,19 @@ static enum outcome go(struct way *way, struct ways *ways, const struct ep_arm_e
     return ON;
 }
 
-static bool is_kept(const struct way *ways, unsigned count, uintptr_t target)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (ways[i].at == target)
-            return true;
-    return false;
-}
-
+/* Those back are tried last: most of their code has been seen. */
 static void keep(const struct way *way, struct ways *ways, uintptr_t target)
 {
     const bool back = target <= way->at;
-    struct way *list = back ? ways->behind : ways->kept;
-    unsigned *count = back ? &ways->behinds : &ways->count;
 
-    if (*count == (back ? BEHIND_MOST : WAYS_MOST) || is_kept(list, *count, target))
+    for (unsigned i = 0; i < ways->count; i++)
+        if (ways->kept[i].at == target)
+            return;
+    if (ways->count + ways->behind == WAYS_MOST || (back && !is_new(ways, way->at)))
         return;
-    list[*count] = *way;
-    list[(*count)++].at = target;
+    struct way *place = &ways->kept[back ? WAYS_MOST - ++ways->behind : ways->count++];
+    *place = *way;
+    place->at = target;
 }
 
 /* Returns true if an instruction's effect depends on where sp is. */
@@ -220,9 +211,9 @@ static enum outcome follow(struct way *way, struct ways *ways, const struct ep_a
 
 static bool next_way(struct way *way, struct ways *ways)
 {
-    if (ways->count == 0 && ways->tried == ways->behinds)
+    if (ways->count + ways->behind == 0)
         return false;
-    *way = ways->count ? ways->kept[--ways->count] : ways->behind[ways->tried++];
+    *way = ways->kept[ways->count ? --ways->count : WAYS_MOST - ways->behind--];
     return true;
 }
 
@@ -259,7 +250,7 @@ bool ep_arm_path(const struct ep_module *module, uintptr_t pc, bool thumb, bool 
                       .rules.cfa = EP_CFI_SP};
     struct ways ways;
 
-    ways.count = ways.behinds = ways.tried = ways.backs = 0;
+    ways.count = ways.behind = ways.backs = 0;
     for (int i = 0, steps = 0; i < STEPS_MOST; i++) {
         enum outcome outcome = advance(module, &way, &ways);
         if (outcome == RETURNS && !way.sp_lost && (way.rules.cfa != EP_CFI_SP || way.offset >= 0))
