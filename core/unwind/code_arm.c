@@ -10,16 +10,10 @@
 #include <errno.h>
 
 #define WORD          4
-#define FP            EP_ARM_FP
-#define BASE          EP_ARM_BASE
-#define SP            13
-#define LR            14
-#define PC            15
 #define EPILOGUE_MOST 16
 #define POPPED_FAR    16 /* bytes */
 #define PROLOGUE_MOST 512
 #define START_MOST    80 /* bytes, of _start */
-#define FRAME_MOST    (1 << 24)
 
 static struct ep_arm_effect effect(enum ep_arm_kind kind, int32_t amount)
 {
@@ -50,22 +44,22 @@ static uint32_t rotated(uint32_t value, unsigned by)
 /* rd = rn + amount, of which one may be sp. No frame is as large as some immediates. */
 static struct ep_arm_effect add(unsigned rd, unsigned rn, int32_t amount)
 {
-    if (amount > FRAME_MOST || amount < -FRAME_MOST)
-        return rd == SP || rd == PC ? effect(EP_ARM_UNKNOWN, 0) : lr_spoiled(rd == LR);
-    if (rd == SP)
-        return rn == SP     ? effect(EP_ARM_MOVE_SP, amount)
-               : rn == FP   ? effect(EP_ARM_FROM_FP, amount)
-               : rn == BASE ? effect(EP_ARM_FROM_BASE, amount)
-                            : effect(EP_ARM_UNKNOWN, 0);
-    if (rn == SP && rd == FP)
+    if (amount > EP_ARM_FRAME_MOST || amount < -EP_ARM_FRAME_MOST)
+        return rd == EP_ARM_SP || rd == EP_ARM_PC ? effect(EP_ARM_UNKNOWN, 0) : lr_spoiled(rd == EP_ARM_LR);
+    if (rd == EP_ARM_SP)
+        return rn == EP_ARM_SP     ? effect(EP_ARM_MOVE_SP, amount)
+               : rn == EP_ARM_FP   ? effect(EP_ARM_FROM_FP, amount)
+               : rn == EP_ARM_BASE ? effect(EP_ARM_FROM_BASE, amount)
+                                   : effect(EP_ARM_UNKNOWN, 0);
+    if (rn == EP_ARM_SP && rd == EP_ARM_FP)
         return effect(EP_ARM_SET_FP, amount);
-    if (rn == SP && rd == BASE)
+    if (rn == EP_ARM_SP && rd == EP_ARM_BASE)
         return effect(EP_ARM_SET_BASE, amount);
-    if (rn == BASE && rd == BASE)
+    if (rn == EP_ARM_BASE && rd == EP_ARM_BASE)
         return effect(EP_ARM_ADD_BASE, amount);
-    if (rd == PC)
-        return effect(rn == LR && amount == 0 ? EP_ARM_RETURN : EP_ARM_COMPUTED, 0);
-    return lr_spoiled(rd == LR);
+    if (rd == EP_ARM_PC)
+        return effect(rn == EP_ARM_LR && amount == 0 ? EP_ARM_RETURN : EP_ARM_COMPUTED, 0);
+    return lr_spoiled(rd == EP_ARM_LR);
 }
 
 static struct ep_arm_effect thumb16(uintptr_t at, uint32_t half)
@@ -155,39 +149,39 @@ static struct ep_arm_effect thumb_branch(uintptr_t at, uint32_t code)
 /* Returns true if a register is one of those that are followed. */
 static bool matters(unsigned reg)
 {
-    return reg == FP || reg == BASE || reg == LR || reg == PC;
+    return reg == EP_ARM_FP || reg == EP_ARM_BASE || reg == EP_ARM_LR || reg == EP_ARM_PC;
 }
 
 /* Loads and stores that move sp, or pc: what push and pop of this group are has been seen. */
 static struct ep_arm_effect thumb_memory(uint32_t code)
 {
     uint32_t high = code >> 16, rt = code >> 12 & 15, rt2 = code >> 8 & 15;
-    bool on_sp = (high & 15) == SP, on_lr = (high & 15) == LR;
+    bool on_sp = (high & 15) == EP_ARM_SP, on_lr = (high & 15) == EP_ARM_LR;
 
     if ((high & 0xff60) == 0xf840 && (high & 0xff00) == 0xf800) { /* ldr, str */
         int32_t amount = (int32_t)(code & 0xff) * (code & 0x200 ? 1 : -1);
         if (on_sp && !(high & 0x80) && (code & 0x900) == 0x900)
             return effect(matters(rt) ? EP_ARM_UNKNOWN : EP_ARM_MOVE_SP, amount);
-        if ((high & 0x10) && rt == PC)
+        if ((high & 0x10) && rt == EP_ARM_PC)
             return effect(EP_ARM_BRANCH, 0);
-        return lr_spoiled(on_lr || ((high & 0x10) && rt == LR));
+        return lr_spoiled(on_lr || ((high & 0x10) && rt == EP_ARM_LR));
     }
     if ((high & 0xfe40) == 0xe840 && (high & 0x120)) { /* ldrd, strd */
         int32_t amount = (int32_t)(code & 0xff) * WORD * (high & 0x80 ? 1 : -1);
         if (on_sp && (high & 0x20))
             return effect(matters(rt) || matters(rt2) ? EP_ARM_UNKNOWN : EP_ARM_MOVE_SP, amount);
-        return lr_spoiled(on_lr || ((high & 0x10) && (rt == LR || rt2 == LR)));
+        return lr_spoiled(on_lr || ((high & 0x10) && (rt == EP_ARM_LR || rt2 == EP_ARM_LR)));
     }
     if ((high & 0xfff0) == 0xe8d0 && (code & 0xffe0) == 0xf000) /* tbb, tbh */
         return effect(EP_ARM_BRANCH, 0);
     if ((high & 0xfe50) == 0xe810) { /* ldm */
         if (on_sp && (high & 0x20))
             return effect(EP_ARM_UNKNOWN, 0);
-        return code & 0x8000 ? effect(EP_ARM_BRANCH, 0) : lr_spoiled(on_lr || (code >> LR & 1));
+        return code & 0x8000 ? effect(EP_ARM_BRANCH, 0) : lr_spoiled(on_lr || (code >> EP_ARM_LR & 1));
     }
     if ((high & 0xfe50) == 0xe800) /* stm */
         return on_sp && (high & 0x20) ? effect(EP_ARM_UNKNOWN, 0) : lr_spoiled(on_lr);
-    return lr_spoiled(on_lr || rt == LR || rt2 == LR); /* not all of these write a register */
+    return lr_spoiled(on_lr || rt == EP_ARM_LR || rt2 == EP_ARM_LR); /* not all of these write a register */
 }
 
 static struct ep_arm_effect thumb32(uintptr_t at, uint32_t code)
@@ -216,12 +210,13 @@ static struct ep_arm_effect thumb32(uintptr_t at, uint32_t code)
     if ((high & 0xfbf0) == 0xf2a0 && !(code & 0x8000)) /* subw */
         return add(rd, rn, -(int32_t)bits);
     if ((high & 0xfff0) == 0xebb0 || (high & 0xfff0) == 0xeba0 || (high & 0xfff0) == 0xeb00) /* sub, add of registers */
-        return rd == SP ? effect(rn == SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0) : lr_spoiled(rd == LR);
+        return rd == EP_ARM_SP ? effect(rn == EP_ARM_SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0)
+                               : lr_spoiled(rd == EP_ARM_LR);
     if ((high & 0xf800) == 0xf000 && (code & 0x8000))
         return thumb_branch(at, code);
     if ((high & 0xfe00) == 0xe800 || (high & 0xfc00) == 0xec00 || (high & 0xfe00) == 0xf800)
         return thumb_memory(code);
-    return lr_spoiled(rd == LR || (code >> 12 & 15) == LR);
+    return lr_spoiled(rd == EP_ARM_LR || (code >> 12 & 15) == EP_ARM_LR);
 }
 
 /* Instructions of registers and immediates, and what shares their space: multiplications, ldrd, strd. */
@@ -232,15 +227,17 @@ static struct ep_arm_effect arm_data(uint32_t code)
 
     if (extra && (code & 0x60)) { /* ldrd, ldrh and so on */
         int32_t amount = (int32_t)((code >> 4 & 0xf0) | (code & 15)) * (code & 1u << 23 ? 1 : -1);
-        if (rn == SP && writes_back)
+        if (rn == EP_ARM_SP && writes_back)
             return effect(matters(rd) || matters(rd + 1) ? EP_ARM_UNKNOWN : EP_ARM_MOVE_SP, amount);
-        return lr_spoiled(rd == LR || rd + 1 == LR || rn == LR);
+        return lr_spoiled(rd == EP_ARM_LR || rd + 1 == EP_ARM_LR || rn == EP_ARM_LR);
     }
     if (extra) /* multiplications */
-        return lr_spoiled(rd == LR || rn == LR);
+        return lr_spoiled(rd == EP_ARM_LR || rn == EP_ARM_LR);
     if ((code & 0x01800000) == 0x01000000) /* comparisons */
-        return lr_spoiled(rd == LR);
-    return rd == SP ? effect(EP_ARM_UNKNOWN, 0) : rd == PC ? effect(EP_ARM_COMPUTED, 0) : lr_spoiled(rd == LR);
+        return lr_spoiled(rd == EP_ARM_LR);
+    return rd == EP_ARM_SP   ? effect(EP_ARM_UNKNOWN, 0)
+           : rd == EP_ARM_PC ? effect(EP_ARM_COMPUTED, 0)
+                             : lr_spoiled(rd == EP_ARM_LR);
 }
 
 /* Loads and stores of words, bytes and register lists, but for push and pop. */
@@ -251,15 +248,17 @@ static struct ep_arm_effect arm_memory(uint32_t code)
     int32_t amount = (int32_t)(code & 0xfff) * (code & 1u << 23 ? 1 : -1);
 
     if (list) {
-        if (rn == SP && (code & 1u << 21))
+        if (rn == EP_ARM_SP && (code & 1u << 21))
             return effect(EP_ARM_UNKNOWN, 0);
-        return load && code >> PC & 1 ? effect(EP_ARM_BRANCH, 0) : lr_spoiled(rn == LR || (load && code >> LR & 1));
+        return load && code >> EP_ARM_PC & 1 ? effect(EP_ARM_BRANCH, 0)
+                                             : lr_spoiled(rn == EP_ARM_LR || (load && code >> EP_ARM_LR & 1));
     }
     if ((code & 0x0c000000) != 0x04000000) /* coprocessors */
-        return lr_spoiled(rd == LR || rn == LR);
-    if (rn == SP && (!(code & 1u << 24) || (code & 1u << 21)))
+        return lr_spoiled(rd == EP_ARM_LR || rn == EP_ARM_LR);
+    if (rn == EP_ARM_SP && (!(code & 1u << 24) || (code & 1u << 21)))
         return effect(matters(rd) || (code & 1u << 25) ? EP_ARM_UNKNOWN : EP_ARM_MOVE_SP, amount);
-    return load && rd == PC ? effect(EP_ARM_BRANCH, 0) : lr_spoiled(rn == LR || (load && rd == LR));
+    return load && rd == EP_ARM_PC ? effect(EP_ARM_BRANCH, 0)
+                                   : lr_spoiled(rn == EP_ARM_LR || (load && rd == EP_ARM_LR));
 }
 
 static struct ep_arm_effect arm_always(uintptr_t at, uint32_t code)
@@ -285,8 +284,8 @@ static struct ep_arm_effect arm_always(uintptr_t at, uint32_t code)
         return add(rd, rn, (int32_t)(0 - (uint32_t)immediate));
     if ((code & 0xffff0ff0) == 0xe1a00000)
         return add(rd, code & 15, 0);
-    if (((code & 0xffe00010) == 0xe0400000 || (code & 0xffe00010) == 0xe0800000) && rd == SP) /* sub, add */
-        return effect(rn == SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0);
+    if (((code & 0xffe00010) == 0xe0400000 || (code & 0xffe00010) == 0xe0800000) && rd == EP_ARM_SP) /* sub, add */
+        return effect(rn == EP_ARM_SP ? EP_ARM_LOSE_SP : EP_ARM_UNKNOWN, 0);
     /* bx lr; .plt's ldr pc, [ip, #n]! and ldr pc, [ip] */
     if (code == 0xe12fff1e || (code & 0xfffff000) == 0xe5bcf000 || code == 0xe59cf000)
         return effect(EP_ARM_RETURN, 0);
@@ -334,10 +333,10 @@ struct ep_arm_effect ep_arm_decode(uintptr_t at, uintptr_t end, bool thumb)
 
 static void save(struct ep_cfi_rules *rules, unsigned reg, int32_t offset)
 {
-    unsigned at = reg == FP                ? EP_CFI_REG_FP
-                  : reg == BASE            ? EP_CFI_REG_BASE
-                  : reg == LR || reg == PC ? EP_CFI_REG_RA
-                                           : EP_CFI_REGS;
+    unsigned at = reg == EP_ARM_FP                       ? EP_CFI_REG_FP
+                  : reg == EP_ARM_BASE                   ? EP_CFI_REG_BASE
+                  : reg == EP_ARM_LR || reg == EP_ARM_PC ? EP_CFI_REG_RA
+                                                         : EP_CFI_REGS;
 
     if (at < EP_CFI_REGS) {
         rules->state[at] = EP_CFI_SAVED;
@@ -395,7 +394,7 @@ static int pass(struct prologue *prologue, const struct ep_cfi_row *row, const s
 static int grow(struct prologue *prologue, const struct ep_cfi_row *row, const struct ep_arm_effect *e,
                 struct ep_cfi_rules *rules)
 {
-    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1)) {
+    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> EP_ARM_PC & 1)) {
         prologue->parted = true;
         return e->conditional ? 0 : -EINVAL;
     }
@@ -466,8 +465,8 @@ static bool take(struct line *line, const struct ep_arm_effect *e)
         return !e->spoils_lr;
     case EP_ARM_POP:
         line->offset = save_mask(&line->rules, e->mask, line->offset);
-        line->lr_popped |= (e->mask >> LR & 1) != 0;
-        return !(e->mask >> SP & 1);
+        line->lr_popped |= (e->mask >> EP_ARM_LR & 1) != 0;
+        return !(e->mask >> EP_ARM_SP & 1);
     case EP_ARM_MOVE_SP:
         line->offset += e->amount;
         return e->amount >= 0;
@@ -486,7 +485,7 @@ static bool take(struct line *line, const struct ep_arm_effect *e)
 
 static bool leaves(const struct line *line, const struct ep_arm_effect *e, const struct ep_cfi_row *row)
 {
-    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> PC & 1) || e->to_arm)
+    if (e->kind == EP_ARM_RETURN || (e->kind == EP_ARM_POP && e->mask >> EP_ARM_PC & 1) || e->to_arm)
         return true;
     if (e->kind != EP_ARM_BRANCH || e->target == 0)
         return line->lr_popped && (e->kind == EP_ARM_BRANCH || e->kind == EP_ARM_COMPUTED);
@@ -501,7 +500,7 @@ static bool has_popped_lr(const struct ep_module *module, uintptr_t pc, bool thu
     for (uintptr_t back = WORD; back <= POPPED_FAR && back <= known; back += thumb ? 2 : WORD) {
         uintptr_t at = pc - back;
         struct ep_arm_effect e = ep_arm_decode(at, pc, thumb);
-        if (e.conditional || e.kind != EP_ARM_POP || !(e.mask >> LR & 1))
+        if (e.conditional || e.kind != EP_ARM_POP || !(e.mask >> EP_ARM_LR & 1))
             continue;
         do
             at += e.size;

@@ -6,8 +6,13 @@
 
 #include "core/unwind/cfi.h"
 
-#define EP_ARM_FP   11
-#define EP_ARM_BASE 7
+/* Numbers of registers, and the largest frame. */
+#define EP_ARM_BASE       7
+#define EP_ARM_FP         11
+#define EP_ARM_SP         13
+#define EP_ARM_LR         14
+#define EP_ARM_PC         15
+#define EP_ARM_FRAME_MOST (1 << 24)
 
 enum ep_arm_kind {
     EP_ARM_OTHER,

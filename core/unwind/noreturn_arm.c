@@ -5,8 +5,6 @@
 #include "core/unwind/noreturn.h"
 
 #define WORD 4
-#define LR   14
-#define PC   15
 
 /* Of add with an immediate. */
 static uintptr_t immediate_of(uint32_t code)
@@ -86,7 +84,7 @@ static bool push(struct ep_noreturn_stack *stack, unsigned mask)
         return false;
     int32_t at = stack->depth;
     for (unsigned reg = 0; mask >> reg; reg++) {
-        int32_t *place = reg == LR            ? &stack->ra
+        int32_t *place = reg == EP_ARM_LR     ? &stack->ra
                          : reg == EP_ARM_FP   ? &stack->fp
                          : reg == EP_ARM_BASE ? &stack->base
                                               : NULL;
@@ -102,7 +100,8 @@ static bool push(struct ep_noreturn_stack *stack, unsigned mask)
 /* Behind a return or a jump to another function the frame is there again. */
 static bool follow(struct ep_noreturn_stack *stack, const struct ep_arm_effect *e)
 {
-    bool leaves = e->kind == EP_ARM_RETURN || e->kind == EP_ARM_BRANCH || (e->kind == EP_ARM_POP && e->mask >> PC & 1);
+    bool leaves =
+        e->kind == EP_ARM_RETURN || e->kind == EP_ARM_BRANCH || (e->kind == EP_ARM_POP && e->mask >> EP_ARM_PC & 1);
     bool moves = e->kind == EP_ARM_PUSH || e->kind == EP_ARM_POP || e->kind == EP_ARM_MOVE_SP;
 
     if (e->kind == EP_ARM_LOSE_SP || e->kind == EP_ARM_UNKNOWN)

@@ -14,17 +14,11 @@
 #include "core/unwind/code_arm.h"
 
 #define WORD       4
-#define FP         EP_ARM_FP
-#define BASE       EP_ARM_BASE
-#define SP         13
-#define LR         14
-#define PC         15
 #define STEPS_MOST 2048
 #define WAY_MOST   1024 /* of one way: in large functions another one is shorter */
 #define WAYS_MOST  6
 #define BACK_MOST  16
 #define NOWHERE    INT32_MIN
-#define FRAME_MOST (1 << 24)
 
 /* Offsets are from the register that `rules.cfa` names, as it is at the first pc. */
 struct way {
@@ -67,33 +61,33 @@ static enum outcome pop(struct way *way, uint32_t mask)
         int32_t at = way->offset;
         if (!(mask >> reg & 1))
             continue;
-        if (reg == SP)
+        if (reg == EP_ARM_SP)
             return ENDS;
-        if (reg == LR || reg == PC) {
+        if (reg == EP_ARM_LR || reg == EP_ARM_PC) {
             if (is_pushed(way, at) && at != way->lr_pushed)
                 return ENDS;
             if (!is_pushed(way, at))
                 load(way, EP_CFI_REG_RA, at);
             way->lr_good = way->lr_loaded = true;
-        } else if ((reg == FP || reg == BASE) && !is_pushed(way, at)) {
-            load(way, reg == FP ? EP_CFI_REG_FP : EP_CFI_REG_BASE, at);
+        } else if ((reg == EP_ARM_FP || reg == EP_ARM_BASE) && !is_pushed(way, at)) {
+            load(way, reg == EP_ARM_FP ? EP_CFI_REG_FP : EP_CFI_REG_BASE, at);
         }
         way->offset += WORD;
     }
-    return mask >> PC & 1 ? RETURNS : ON;
+    return mask >> EP_ARM_PC & 1 ? RETURNS : ON;
 }
 
 /* A push of lr after it was loaded: another function, jumped to at the end of this one. */
 static enum outcome push(struct way *way, uint32_t mask)
 {
     way->offset -= __builtin_popcount(mask) * WORD;
-    if (!(mask >> LR & 1))
+    if (!(mask >> EP_ARM_LR & 1))
         return ON;
     if (way->lr_loaded) {
         way->offset += __builtin_popcount(mask) * WORD;
         return RETURNS;
     }
-    way->lr_pushed = way->offset + __builtin_popcount(mask & ((1u << LR) - 1)) * WORD;
+    way->lr_pushed = way->offset + __builtin_popcount(mask & ((1u << EP_ARM_LR) - 1)) * WORD;
     return way->lr_good && !way->crossed ? ON : ENDS;
 }
 
@@ -219,7 +213,7 @@ static bool next_way(struct way *way, struct ways *ways)
 
 static bool is_sane(int32_t offset)
 {
-    return offset <= FRAME_MOST && offset >= -FRAME_MOST;
+    return offset <= EP_ARM_FRAME_MOST && offset >= -EP_ARM_FRAME_MOST;
 }
 
 /* One instruction further. */

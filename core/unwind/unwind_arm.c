@@ -22,7 +22,8 @@
 #define WORD        4
 #define FAULT_WORDS 28 /* of .NET's RhpThrowHwEx: what it knows of the fault, at the end of its frame */
 
-static const struct ep_cfi_registers registers = {.sp = 13, .fp = EP_ARM_FP, .base = EP_ARM_BASE, .ra = 14};
+static const struct ep_cfi_registers registers = {
+    .sp = EP_ARM_SP, .fp = EP_ARM_FP, .base = EP_ARM_BASE, .ra = EP_ARM_LR};
 
 /* A slot's distance below the CFA in words; false when a rule cannot say it. */
 static bool slot_of(int32_t offset, uint8_t *slot)
@@ -186,10 +187,10 @@ bool ep_signal_frame(struct ep_frame *frame, uintptr_t end)
     memcpy(&first, (const void *)at, sizeof first);
     at += (first == sigframe_mark ? 0 : info) + r0;
     memcpy(word, (const void *)at, sizeof word);
-    *frame = (struct ep_frame){.pc = word[15] | (word[16] & thumb ? 1u : 0u),
-                               .sp = word[13],
+    *frame = (struct ep_frame){.pc = word[EP_ARM_PC] | (word[16] & thumb ? 1u : 0u),
+                               .sp = word[EP_ARM_SP],
                                .fp = word[EP_ARM_FP],
-                               .lr = word[14],
+                               .lr = word[EP_ARM_LR],
                                .base = word[EP_ARM_BASE],
                                .argument = word[1]};
     return true;
