@@ -17,18 +17,22 @@ static void put_number(struct et_buf *out, const char *name, double number)
     }
 }
 
+/* names: of the slope and its interval, which a few hours do not have. */
+static void put_trend(struct et_buf *out, const char *const names[3], const struct et_trend *trend)
+{
+    const double numbers[] = {trend->slope, trend->low, trend->high};
+    for (size_t i = 0; i < 3; i++) {
+        put_number(out, names[i], trend->pairs ? numbers[i] : (double)NAN);
+    }
+}
+
 static void write_leak(struct et_buf *out, const struct et_leaks *leaks, const struct et_leak *leak)
 {
     et_buf_text(out, "{\"site\":");
     et_json_string(out, et_text(&leaks->strings, leak->name));
     et_buf_printf(out, ",\"grows\":%s", leak->grows ? "true" : "false");
-    double known = leak->bytes.pairs ? 0 : (double)NAN; /* few hours say nothing about growth */
-    put_number(out, "bytes_per_hour", leak->bytes.slope + known);
-    put_number(out, "low", leak->bytes.low + known);
-    put_number(out, "high", leak->bytes.high + known);
-    put_number(out, "objects_per_hour", leak->objects.slope + known);
-    put_number(out, "objects_low", leak->objects.low + known);
-    put_number(out, "objects_high", leak->objects.high + known);
+    put_trend(out, (const char *const[]){"bytes_per_hour", "low", "high"}, &leak->bytes);
+    put_trend(out, (const char *const[]){"objects_per_hour", "objects_low", "objects_high"}, &leak->objects);
     put_number(out, "p", leak->bytes.p);
     et_buf_printf(out, ",\"bytes\":%.0f,\"processes\":%zu}", leak->last, leak->processes);
 }
