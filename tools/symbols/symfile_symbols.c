@@ -138,45 +138,21 @@ struct key {
     size_t at; /* of a symbol */
 };
 
-/* Sorts by one byte of the start; equal ones keep their order. False: all have the same byte, and nothing is written.
- */
-static bool sort_by_byte(const struct key *from, struct key *to, size_t count, unsigned shift)
+static int by_start(const void *a, const void *b)
 {
-    size_t places[256] = {0}, before = 0;
-    for (size_t i = 0; i < count; i++) {
-        places[from[i].start >> shift & 255]++;
-    }
-    if (places[from[0].start >> shift & 255] == count) {
-        return false;
-    }
-    for (size_t i = 0; i < 256; i++) {
-        size_t own = places[i];
-        places[i] = before;
-        before += own;
-    }
-    for (size_t i = 0; i < count; i++) {
-        to[places[from[i].start >> shift & 255]++] = from[i];
-    }
-    return true;
+    const struct key *x = a, *y = b;
+    return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : (x->at > y->at) - (x->at < y->at);
 }
 
-/* The places of all symbols by their start. A program's 170,000 symbols are in no order, and qsort() moves whole ones.
- */
+/* The places of all symbols by their start: to sort the symbols themselves moves six times as much. */
 static struct key *sorted_keys(const struct et_symfile *file)
 {
     size_t count = file->symbol_count;
-    struct key *keys = et_alloc(count, sizeof *keys), *other = et_alloc(count, sizeof *other);
+    struct key *keys = et_alloc(count, sizeof *keys);
     for (size_t i = 0; i < count; i++) {
         keys[i] = (struct key){file->symbols[i].start, i};
     }
-    for (unsigned shift = 0; shift < 64; shift += 8) {
-        if (sort_by_byte(keys, other, count, shift)) {
-            struct key *sorted = other;
-            other = keys;
-            keys = sorted;
-        }
-    }
-    free(other);
+    qsort(keys, count, sizeof *keys, by_start);
     return keys;
 }
 
