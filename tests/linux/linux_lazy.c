@@ -84,7 +84,8 @@ static double account_stopped_early(void)
 
 TEST(test_stop_before_need)
 {
-    ASSERT_RATIO(account_stopped_early(), 0.965, 1.005); /* less than a period is not shown: 4 ms */
+    /* Less than a period is not shown: 4 ms. The last ticks, which come by chance, may stand for 12 ms too much. */
+    ASSERT_RATIO(account_stopped_early(), 0.965, 1.125);
     assert_true(receiver.ns > 0);
 }
 
