@@ -1,4 +1,5 @@
-/* See symfile.h: opening and closing files. symfile_symbols.c has the symbol table, symfile_dwarf.c DWARF. */
+/* See symfile.h: opening and closing files. symfile_symbols.c has the symbol table, symfile_dwarf.c DWARF,
+ * symfile_tables.c unwind tables. */
 #include "tools/symbols/symfile_parts.h"
 
 #include <elfutils/libdwelf.h>

@@ -65,7 +65,8 @@ bool et_symfile_supply(struct et_symfile *file, const struct et_companion *compa
  * file is open. */
 const char *et_symfile_symbol(struct et_symfile *file, uint64_t address);
 
-/* Where the function begins that covers address, as unwind tables tell it, which stripped files keep; else address. */
+/* Where the function begins that covers address, as unwind tables tell it, which stripped files keep; else address.
+ * Entries of .ARM.exidx that may stand for several functions tell nothing. */
 uint64_t et_symfile_function(struct et_symfile *file, uint64_t address);
 
 /* Whether .NET's state machine whose mangled name is the first `size` characters is an iterator's. */

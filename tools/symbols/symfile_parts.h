@@ -1,4 +1,4 @@
-/* An open symbol file, for symfile.c and its parts: symfile_symbols.c and symfile_dwarf.c. */
+/* An open symbol file, for symfile.c and its parts, symfile_*.c. */
 #ifndef ET_SYMFILE_PARTS_H
 #define ET_SYMFILE_PARTS_H
 
@@ -49,6 +49,11 @@ struct et_symfile {
     const char *trouble;
     Dwarf *dwarf;
     Dwarf_CFI *tables; /* for unwinding; NULL: none in this file */
+    struct et_symfile_index {
+        const uint8_t *bytes; /* .ARM.exidx; NULL: none */
+        size_t count;         /* of entries, of 8 bytes */
+        uint64_t address;
+    } index;
     uint64_t entry;
     struct span {
         uint64_t start, end;
@@ -114,6 +119,8 @@ void et_symfile_split_ranges(const struct et_symfile_split *split, Dwarf_Die *di
 struct et_symfile_unit *et_symfile_unit_at(struct et_symfile *file, uint64_t address);
 
 void et_symfile_load_symbols(struct et_symfile *file);
+/* How many symbols begin at the address or below. */
+size_t et_symfile_symbols_up_to(const struct et_symfile *file, uint64_t address);
 /* Finds the sections of code that .NET's ahead-of-time compiler has made. */
 void et_symfile_find_managed(struct et_symfile *file);
 /* Finds the tables for unwinding. Files with debugging information alone keep the headers of tables that are elsewhere.

@@ -1,4 +1,4 @@
-/* See symfile.h: the symbol table, copied into a sorted array, and the tables for unwinding. */
+/* See symfile.h: the symbol table, copied into a sorted array. */
 #include "tools/symbols/symfile_parts.h"
 #include "tools/lib/hash.h"
 
@@ -239,34 +239,7 @@ bool et_symfile_managed(const struct et_symfile *file, uint64_t address)
     return false;
 }
 
-void et_symfile_find_tables(struct et_symfile *file)
-{
-    Elf_Scn *section = NULL;
-    GElf_Shdr header;
-    GElf_Ehdr elf;
-    while (!file->tables && (section = elf_nextscn(file->elf, section))) {
-        if (et_symfile_section_is(file->elf, section, &header, ".eh_frame")) {
-            file->tables = dwarf_getcfi_elf(file->elf);
-        }
-    }
-    file->entry = gelf_getehdr(file->elf, &elf) ? elf.e_entry : 0;
-}
-
-uint64_t et_symfile_function(struct et_symfile *file, uint64_t address)
-{
-    Dwarf_Frame *frame;
-    Dwarf_Addr start = address;
-    if (file->tables && dwarf_cfi_addrframe(file->tables, address, &frame) == 0) {
-        if (dwarf_frame_info(frame, &start, NULL, NULL) < 0 || start > address) {
-            start = address;
-        }
-        free(frame);
-    }
-    return start;
-}
-
-/* Funclets lie inside no sized symbol, so the search goes back over a few. */
-const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
+size_t et_symfile_symbols_up_to(const struct et_symfile *file, uint64_t address)
 {
     size_t low = 0, high = file->symbol_count;
     while (low < high) {
@@ -277,6 +250,13 @@ const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
             high = middle;
         }
     }
+    return low;
+}
+
+/* Funclets lie inside no sized symbol, so the search goes back over a few. */
+const char *et_symfile_symbol(struct et_symfile *file, uint64_t address)
+{
+    size_t low = et_symfile_symbols_up_to(file, address);
     for (size_t back = 0; back < 4 && back < low; back++) {
         const struct et_symfile_symbol *symbol = &file->symbols[low - 1 - back];
         if (address < symbol->end) {

@@ -285,6 +285,77 @@ TEST(code_without_a_symbol_has_its_functions_offset)
     free(stripped);
 }
 
+/* 32-bit ARM has no .eh_frame. An entry that is a table belongs to one function. Linkers join neighbours with the same
+ * entry of one word: it is one function's if one push saves lr. What cannot be unwound may be many functions. */
+TEST(unwind_tables_of_32_bit_arm_begin_functions)
+{
+    enum { TEXT = 0x1000, INDEX = 0x2000 };
+    const uint32_t POP_R7_LR = 0x808408b0;
+    static const uint16_t code[] = {
+        0xb500, 0xbd00, 0xbf00, 0xbf00,                         /* 0x1000 named */
+        0xb500, 0xbf00, 0xb500, 0xbf00, 0xbf00, 0xbf00, 0xbd00, /* 0x1008 a table; a symbol at 0x1014 */
+        0xbf00, 0xb580, 0x4667, 0xdf00, 0xbd80,                 /* 0x1018 push {r7, lr} ... pop {r7, pc} */
+        0xb580, 0xbd80, 0xb580, 0xbd80,                         /* 0x1020 two functions */
+        0xb580, 0xbd80, 0xb580, 0xbd80,                         /* 0x1028 no way back */
+        0x4080, 0xe92d, 0x8080, 0xe8bd,                         /* 0x1030 the same in ARM code */
+        0xe92d, 0x4080, 0xbd80, 0xbf00,                         /* 0x1038 a long push */
+    };
+    static const struct {
+        uint64_t address, start;
+    } wanted[] = {{0xffe, 0xffe},   {0x1009, 0x1008}, {0x1012, 0x1008}, {0x1016, 0x1016},        {0x1018, 0x1018},
+                  {0x101c, 0x1018}, {0x101e, 0x1018}, {0x1022, 0x1022}, {0x1026, 0x1026},        {0x102e, 0x102e},
+                  {0x1034, 0x1030}, {0x103c, 0x1038}, {0x1042, 0x1042}, {0x90001018, 0x90001018}};
+    const uint32_t entries[][2] = {{0x1000, POP_R7_LR}, {0x1008, 0x100},     {0x1018, POP_R7_LR}, {0x1020, POP_R7_LR},
+                                   {0x1028, 1},         {0x1030, POP_R7_LR}, {0x1038, POP_R7_LR}, {0x1040, 0x80b0b0b0}};
+    static const char names[] = "\0.text\0.ARM.exidx\0.symtab\0.strtab\0named";
+    struct {
+        Elf32_Ehdr header;
+        uint16_t code[sizeof code / sizeof *code];
+        uint32_t index[sizeof entries / sizeof *entries][2];
+        Elf32_Sym symbols[3];
+        char names[sizeof names];
+        Elf32_Shdr sections[5];
+    } image = {
+        .header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT},
+                   .e_type = ET_DYN,
+                   .e_machine = EM_ARM,
+                   .e_version = EV_CURRENT,
+                   .e_ehsize = sizeof(Elf32_Ehdr),
+                   .e_shentsize = sizeof(Elf32_Shdr),
+                   .e_shnum = 5,
+                   .e_shstrndx = 4},
+        .symbols = {{.st_name = 0},
+                    {.st_name = 34, .st_value = TEXT | 1, .st_size = 8, .st_info = STT_FUNC, .st_shndx = 1},
+                    {.st_name = 34, .st_value = 0x1015, .st_size = 2, .st_info = STT_FUNC, .st_shndx = 1}},
+        .sections = {{.sh_name = 0},
+                     {1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT, 0, sizeof code, 0, 0, 4, 0},
+                     {7, SHT_ARM_EXIDX, SHF_ALLOC, INDEX, 0, sizeof entries, 0, 0, 4, 0},
+                     {18, SHT_SYMTAB, 0, 0, 0, sizeof image.symbols, 4, 1, 4, sizeof(Elf32_Sym)},
+                     {26, SHT_STRTAB, 0, 0, 0, sizeof names, 0, 0, 1, 0}},
+    };
+    image.header.e_shoff = (uint32_t)((char *)image.sections - (char *)&image);
+    const void *const parts[] = {image.code, image.index, image.symbols, image.names};
+    for (size_t i = 0; i < 4; i++) {
+        image.sections[i + 1].sh_offset = (uint32_t)((const char *)parts[i] - (const char *)&image);
+    }
+    memcpy(image.code, code, sizeof code);
+    memcpy(image.names, names, sizeof names);
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        image.index[i][0] = (entries[i][0] - (INDEX + 8 * (uint32_t)i)) & 0x7fffffff;
+        image.index[i][1] = entries[i][1];
+    }
+    char *path = in_folder("arm.elf");
+    assert_int_equal(et_write_file(path, &image, sizeof image), 0);
+    struct et_symfile *file = open_sample("arm.elf");
+    assert_string_equal(et_symfile_symbol(file, TEXT + 2), "named");
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        assert_int_equal(et_symfile_function(file, wanted[i].address), wanted[i].start);
+    }
+    et_symfile_close(file);
+    unlink(path);
+    free(path);
+}
+
 enum { LINKS = 200, ROUNDS = 20 };
 
 struct scan {
