@@ -17,7 +17,8 @@ def filled(edgeprof, shared_folder):
     with Server(edgeprof, os.path.join(shared_folder, "devices.db")) as server:
         for segment, (device, version, samples, lost) in enumerate((("pi-1", "1.2", 3, 0), ("pi-2", "1.3", 5, 4), ("pi-3", EVIL, 7, 0)), 1):
             body = message(segment, 0, origin("svc", tags=[("device", device), ("version", version)], host=device, pid=segment),
-                           [module(4096, 65536, 0, b"\7" * 20, "[app]")], nodes([0, 1], [4100, 4200]), [profile({2: samples}, start=segment * 10**9)],
+                           [module(4096, 65536, 0, b"\7" * 20, "[app]")], nodes([0, 1], [4100, 4200]),
+                           [profile({2: samples}, start=segment * 10**9), profile({}, start=segment * 10**9, kind=5)],  # a live heap without hooks
                            stats=stats(samples=samples, losses=[(0, lost, 10)] if lost else ()))
             assert server.push(body) == 200
         yield server
@@ -34,7 +35,7 @@ def ask(cli, source):
 
 
 def test_services(ask):
-    assert [line.split()[:3] for line in ask("query", "services").splitlines()] == [["service", "kind", "profiles"], ["svc", "cpu", "3"]]
+    assert [line.split()[:3] for line in ask("query", "services").splitlines()] == [["service", "kind", "profiles"], ["svc", "cpu", "3"]], "a live heap that was always empty is no kind"
 
 
 def test_labels(ask):

@@ -233,6 +233,16 @@ SCENES = {
 }
 
 
+# Hints of search fields and labels of axes that their place cuts off. Of a filter the hint is an example, and may be cut.
+CUT = """(() => { const pen = document.createElement('canvas').getContext('2d');
+  const width = (field) => { pen.font = getComputedStyle(field).font; return pen.measureText(field.placeholder).width; };
+  const room = (field) => field.clientWidth - parseFloat(getComputedStyle(field).paddingLeft) - parseFloat(getComputedStyle(field).paddingRight);
+  const fields = [...document.querySelectorAll('input[type="search"]')].filter((field) => field.clientWidth && width(field) > room(field)).map((field) => field.placeholder);
+  const labels = [...document.querySelectorAll('svg text.tick')].filter((text) => { const box = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+    return box.width && (box.left < all.left - 1 || box.right > all.right + 1); }).map((text) => text.textContent);
+  return [...fields, ...labels]; })()"""
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("name", SCENES)
@@ -244,6 +254,7 @@ def test_scene(scene_page, name, width, theme):
     page.js("for (const part of document.querySelectorAll('details')) part.open = true")
     scroll, inner = page.js("[document.documentElement.scrollWidth, innerWidth]")
     assert scroll <= inner, f"{scroll} pixels wide"
+    assert page.js(CUT) == []
     found = page.js(CONTRAST)
     assert found["seen"] > 15 and found["bad"] == [], f"contrast of {found['seen']} texts: {found['bad'][:6]}"
     assert axe_violations(page) == []

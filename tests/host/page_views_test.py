@@ -375,7 +375,8 @@ def test_unsampled_line(page):
 
 
 def devices_fill(server):
-    for body in (device(101, "a", "1.1", 3000, number(10, 200), pid=1), device(102, "a", "1.2", 60, number(10, 340), pid=2, start=2),
+    for body in (device(101, "a", "1.1", 3000, number(10, 200), pid=1), device(102, "a", "1.2", 60, number(10, 340) + number(15, 10**10), pid=2, start=2),
+                 device(106, "a", "1.2", 61, number(10, 900_000) + number(15, 10**4), pid=3, start=3),
                  device(103, "b", "1.2", 70), device(104, "c", "1.1", 1000, number(11, 41) + number(12, 167_000)),
                  device(105, "d", "1.1", 80, number(13, 28))):
         assert server.push(body) == 200, "device's message"
@@ -388,8 +389,8 @@ def test_devices(page_of, start_server):
     page.open({"view": "devices"})
     assert page.address("range") == "1d", "a day of devices"
     api = {row["device"]: row for row in page.server.get("/api/devices", **{"from": "now-86400s"})[1]["devices"]}
-    assert [api["a"][key] for key in ("versions", "processes", "cost_ppm", "samples")] == [["1.2", "1.1"], 2, 340, 2000], "two processes of one device"
-    assert [(loss["reason"], loss["count"]) for loss in api["b"]["losses"]] == [("ring full", 3), ("entries full", 7)], "losses by reason"
+    assert [api["a"][key] for key in ("versions", "processes", "cost_ppm", "samples")] == [["1.2", "1.1"], 3, 340, 3000], "three processes of one device; cost is by CPU time"
+    assert [(loss["reason"], loss["count"], loss["kept"]) for loss in api["b"]["losses"]] == [("ring full", 3, False), ("entries full", 7, True)], "losses by reason"
     assert [api["c"][key] for key in ("spool_messages", "spool_bytes")] == [41, 167_000], "spool"
     assert [api["d"][key] for key in ("spool_error", "spool_error_text")] == [28, os.strerror(28)], "a spool that does not work"
     names = page.js("[...document.querySelectorAll('#devices td.name button')].map((b) => b.textContent)")
@@ -397,12 +398,12 @@ def test_devices(page_of, start_server):
     cell = lambda name, column: page.rows("devices", column)[names.index(name)]
     assert cell("c", 2) == "41 (163 KiB)", "spool's depth"
     assert cell("d", 2) == os.strerror(28), "spool's error"
-    assert cell("b", 3).startswith("10") and "3 ring full (5.00 ms), 7 entries full" in cell("b", 3), f"losses: {cell('b', 3)!r}"
-    assert [cell("a", 4), cell("a", 5), cell("a", 6), cell("a", 7)] == ["1.2, 1.1", "0.034 %", "edgeprof/0.1.0", "2"], "version, cost, agent, processes"
+    assert cell("b", 3).startswith("3\n") and "3 ring full (5.00 ms), 7 entries full" in cell("b", 3), f"losses: {cell('b', 3)!r}"
+    assert [cell("a", 4), cell("a", 5), cell("a", 6), cell("a", 7)] == ["1.2, 1.1", "0.034 %", "edgeprof/0.1.0", "3"], "version, cost, agent, processes"
     late = page.js("[...document.querySelectorAll('#devices tbody tr')].filter((r) => r.cells[1].classList.contains('bad')).map((r) => r.querySelector('button').textContent)")
     assert late == ["c"], "who is late"
     figures = dict(zip(*[iter(reversed(page.text("device-figures").split("\n")))] * 2))
-    assert figures == {"devices": str(len(api)), "late": "1", "waiting in spools": "41", "lost": "10"}, "figures of all"
+    assert figures == {"devices": str(len(api)), "late": "1", "waiting in spools": "41", "lost": "3"}, "figures of all; what has less detail is not lost"
     page.js("[...document.querySelectorAll('#devices th button')].find((b) => b.textContent === 'spool').click()")
     assert [page.rows("devices", 2)[0], page.address("sort")] == ["41 (163 KiB)", "-spool"], "sorted by spool"
     page.type_into("filter", "no space")
@@ -601,7 +602,7 @@ def test_incidents(page_of, start_server):
     def stack():
         return page.js("[...document.querySelectorAll('#incident-stack li')].map((li) => li.textContent)")
     assert stack() == ["[lock]", "app+0x4"], "what took longest until the trigger is shown first"
-    assert page.rows("incident-doings", 0)[0] == "[lock]" and page.rows("incident-doings", 2)[0].startswith("300"), "the part of the wait before the trigger"
+    assert page.rows("incident-doings", 0)[0] == "[lock]\nin app+0x4" and page.rows("incident-doings", 2)[0].startswith("300"), "the part of the wait before the trigger"
     x, y, width, height = page.box("#lanes .moment.gc")
     page.drag(x + width / 2, x + width / 2, y + height / 2)
     assert stack() == ["[gc gen2]", "app+0xcc"] and "gc 59." in page.text("incident-sample"), f"a click: {stack()}"
@@ -622,6 +623,7 @@ def test_incidents(page_of, start_server):
     page.wait(f"document.querySelector('#lanes .moment.cpu').getBoundingClientRect().width > {width}", 30)
     page.after(lambda: page.click("#incidents tr:nth-child(2) td.name button"))
     assert page.address("incident") == "0000000000000002" and "A part has not arrived" in page.text("incident") and "<b>login</b>" in page.text("incident"), "another one"
+    assert page.js("[...document.querySelectorAll('#incidents tr')].map((r) => r.getAttribute('aria-current'))") == [None, None, "true"], "the list says which one is shown"
     assert page.js("document.getElementById('incident-file').getAttribute('href')") == "api/incident?id=0000000000000002&format=firefox", "the file"
     page.open({"view": "incidents", "incident": "0000000000000002"})
     assert "login" in page.text("incident"), "the address has the incident"
@@ -667,7 +669,7 @@ def release(server, version, begin, shares, devices=6):
 
 
 def signed_part(part):
-    return f"{'+' if part > 0 else '−' if part < 0 else ''}{abs(100 * part):.2f} %"
+    return f"{'+' if part > 0 else '−' if part < 0 else ''}{format_share(abs(part), 1)}"
 
 
 def test_verdict(page_of, start_server):
@@ -731,6 +733,7 @@ def test_leaks_too_short_for_a_slope(page_of, start_server):
         assert server.request("POST", f"/ingest?name=shop.inuse_space%7Bhost=h,process={process}%7D&format=groups&from={NOW - 70}&until={NOW - 60}", text)[0] == 200
     page.open({"service": "shop", "view": "leaks"})
     assert page.rows("leaks", 0) == ["System.Byte[] at Cache.Add"] and page.rows("leaks", 5) == ["3"], "the places are there, without a slope"
+    assert page.rows("leaks", 2) == page.rows("leaks", 3) == ["–"], "and say so"
     assert page.text("leak-figures").split("\n")[4:6] == ["3", "processes"]
 
 

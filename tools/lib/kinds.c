@@ -213,3 +213,9 @@ const char *et_loss_name(uint32_t reason)
     };
     return reason < sizeof names / sizeof *names ? names[reason] : "other";
 }
+
+bool et_loss_kept(uint32_t reason)
+{
+    return reason == ET_LOSS_TREE_FULL || reason == ET_LOSS_ENTRIES_FULL || reason == ET_LOSS_MODULES_FULL ||
+           reason == ET_LOSS_TAGS || reason == ET_LOSS_LABELS;
+}

@@ -79,4 +79,7 @@ enum et_loss {
 /* The name of a loss reason: "ring full". */
 const char *et_loss_name(uint32_t reason);
 
+/* Whether what a loss counts is in the profiles, with less detail: a place, a tag or a name is missing. */
+bool et_loss_kept(uint32_t reason);
+
 #endif

@@ -100,6 +100,7 @@ function emptyOf() {
   }
   const rows = services.filter((row) => row.service === state.service);
   if (state.service && rows.length === 0 && !state.span_id && !state.trace_id) {
+    byId('timeline').hidden = true;
     showEmpty(`No service ${state.service}`, 'This server has no profile of a service with this name.', '', { text: 'All services', act: () => change({ view: 'start' }) });
     return;
   }

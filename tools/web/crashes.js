@@ -80,7 +80,7 @@ export class CrashView {
       columns: [
         { key: 'reason', text: 'crash', class: 'name', value: (row) => row.latest.function || row.reason, cell: (row) => this.reason(row) },
         { key: 'count', text: 'count', down: true, value: (row) => row.count, cell: (row) => row.count.toLocaleString('en') },
-        { key: 'last', text: 'last', down: true, value: (row) => row.last, cell: (row) => timeText(row.latest) },
+        { key: 'last', text: 'last', class: 'time', down: true, value: (row) => row.last, cell: (row) => timeText(row.latest) },
         { key: 'signal', text: 'signal', class: 'text', value: (row) => row.signals.join(), cell: (row) => row.signals.join(', ') },
         { key: 'device', text: 'devices', class: 'text', value: (row) => row.devices.join(), cell: (row) => row.devices.join(', ') },
         { key: 'version', text: 'versions', class: 'text', value: (row) => row.versions.join(), cell: (row) => row.versions.join(', ') || '–' },
@@ -101,6 +101,7 @@ export class CrashView {
   }
 
   showChosen(group) {
+    this.table.mark((row) => row.fingerprint === group.fingerprint);
     this.chosen.replaceChildren(
       element('h2', {}, `${group.reason} in ${group.service}${group.latest.function ? `, ${group.latest.function}` : ''}`),
       element('p', {}, about(group.latest)),
@@ -129,6 +130,7 @@ export class CrashView {
     if (chosen) {
       this.showChosen(chosen);
     } else {
+      this.table.mark(() => false);
       this.chosen.replaceChildren(element('p', { class: 'note' }, 'The crash of this link is not in this range. '),
         ...(state.range === 'all' ? [] : [element('button', { type: 'button', onclick: () => this.app.change({ range: 'all', at: '' }) }, 'All time')]));
     }

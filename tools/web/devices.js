@@ -1,7 +1,7 @@
 // The list of devices: when each was last seen, versions, losses, spool, cost of profiling. Also the scrape targets.
 import { get } from './api.js';
 import { element, largest } from './dom.js';
-import { figure, lossText } from './figures.js';
+import { figure, lossText, lostOf } from './figures.js';
 import { formatDuration, formatPpm, formatTime, formatValue } from './format.js';
 import { timeQuery } from './query.js';
 import { formatSelector } from './selector.js';
@@ -10,9 +10,7 @@ import { Table } from './table.js';
 const COSTLY = 20000; // ppm of the CPU time: more than profiling may cost
 const LATE = 180; // seconds: a device sends every 10 s, and after an outage it sends its spool
 
-function lossCount(row) {
-  return row.losses.reduce((sum, loss) => sum + loss.count, 0);
-}
+const lossCount = (row) => lostOf(row.losses);
 
 export class DeviceView {
   constructor(parent, app) {
@@ -40,9 +38,9 @@ export class DeviceView {
         { key: 'last', text: 'last seen', down: true, value: (row) => row.last, cell: (row) => element('td', { title: formatTime(row.last), class: this.late(row) ? 'bad' : null },
           this.now - row.last < 1 ? 'now' : `${formatDuration(this.now - row.last)} ago`) },
         { key: 'spool', text: 'spool', title: 'messages in the spool on the device’s disk', down: true, value: (row) => row.spool_messages, cell: (row) => this.spool(row) },
-        { key: 'lost', text: 'lost', title: 'since the processes of this time started', down: true, value: lossCount, cell: (row) => this.losses(row) },
+        { key: 'lost', text: 'lost', title: 'since the processes of this time started, and below it also what has less detail', down: true, value: lossCount, cell: (row) => this.losses(row) },
         { key: 'version', text: 'version', class: 'text', value: (row) => row.versions.join(), cell: (row) => text(row.versions.join(', ')) },
-        { key: 'cost', text: 'cost', title: 'of profiling, in per cent of the process’s CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => element('td', { class: row.cost_ppm > COSTLY ? 'bad' : null }, row.cost_ppm ? formatPpm(row.cost_ppm) : '–') },
+        { key: 'cost', text: 'cost', title: 'of profiling, in per cent of the processes’ CPU time over about the last minute', down: true, value: (row) => row.cost_ppm ?? -1, cell: (row) => element('td', { class: row.cost_ppm > COSTLY ? 'bad' : null }, row.cost_ppm ? formatPpm(row.cost_ppm) : '–') },
         { key: 'agent', text: 'agent', class: 'text', value: (row) => row.agents.join(), cell: (row) => text(row.agents.join(', ')) },
         { key: 'processes', text: 'processes', down: true, value: (row) => row.processes, cell: (row) => String(row.processes) },
       ],
@@ -55,7 +53,8 @@ export class DeviceView {
     const about = [service, host !== device ? host : '', row.executable, row.arch].filter(Boolean).join(' · ');
     return element('td', { class: 'name' },
       element('button', { type: 'button', title: 'Its profiles', onclick: () => this.app.change({ view: 'flame', service, filter: host || tags.device ? filter : '', kind: '', value: '', sort: '', find: '' }) }, device || '(no name)'),
-      element('small', {}, about));
+      element('small', {}, about),
+      element('small', { class: 'narrow bad' }, [lossCount(row) ? `${lossCount(row).toLocaleString('en')} lost` : '', row.cost_ppm > COSTLY ? `costs ${formatPpm(row.cost_ppm)}` : ''].filter(Boolean).join(', ')));
   }
 
   spool(row) {
@@ -67,8 +66,8 @@ export class DeviceView {
   }
 
   losses(row) {
-    const lost = lossText(row.losses);
-    return lost ? element('td', { class: 'bad' }, lossCount(row).toLocaleString('en'), element('small', { class: 'reasons' }, lost)) : element('td', {}, '0');
+    const lost = lossCount(row);
+    return element('td', { class: lost ? 'bad' : null }, lost.toLocaleString('en'), row.losses.length ? element('small', { class: 'reasons' }, lossText(row.losses)) : null);
   }
 
   makeTargets(parent) {

@@ -65,7 +65,7 @@ export class DiffView {
       one.style.setProperty('background-color', changeColor(change));
       return one;
     };
-    return element('p', { class: 'scale note', id: 'scale' }, 'less ', ...[-1, -0.6, -0.2, 0, 0.2, 0.6, 1].map(step), ' more than in the baseline');
+    return element('p', { class: 'scale note', id: 'scale' }, 'smaller ', ...[-1, -0.6, -0.2, 0, 0.2, 0.6, 1].map(step), ' larger part of all than in the baseline');
   }
 
   makeTable(parent) {

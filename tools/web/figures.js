@@ -11,6 +11,11 @@ export function countFigure(number, one, title) {
   return figure(number === 1 ? one : `${one}s`, number.toLocaleString('en'), title);
 }
 
+// Losses that are in the profiles, with less detail, are no missing samples.
+export function lostOf(losses) {
+  return losses.reduce((sum, loss) => sum + (loss.kept ? 0 : loss.count), 0);
+}
+
 export function lossText(losses) {
   return losses.filter((loss) => loss.count || loss.weight_ns).map((loss) =>
     `${loss.count.toLocaleString('en')} ${loss.reason}${loss.weight_ns ? ` (${formatValue(loss.weight_ns, 'nanoseconds')})` : ''}`).join(', ');
@@ -46,7 +51,7 @@ export function profileFigures(profile, whole) {
 
 export function qualityFigures(processes) {
   const stacks = sum(processes, stacksOf);
-  const lost = sum(processes, (stats) => stats.losses.reduce((total, loss) => total + loss.count, 0));
+  const lost = sum(processes, (stats) => lostOf(stats.losses));
   const cut = sum(processes, (stats) => stats.cut);
   return [
     figure(processes.length === 1 ? 'process' : 'processes', String(processes.length), 'sources of these profiles'),
@@ -73,8 +78,8 @@ export function processElement(process) {
     parts.push(element('p', {}, `Since its start ${stats.samples.toLocaleString('en')} CPU samples; ${stacks.toLocaleString('en')} stacks of all kinds: ` +
       `${formatShare(stats.exact, stacks)} exact, ${formatShare(stats.gap, stacks)} with a gap, ${formatShare(stats.cut, stacks)} cut; ` +
       `${stats.threads} threads; rules in the cache ${formatShare(stats.rule_hits, stats.rule_hits + stats.rule_misses)}`));
-    const losses = lossText(stats.losses);
-    parts.push(losses ? element('p', { class: 'bad' }, `Lost: ${losses}`) : element('p', {}, 'Nothing lost.'));
+    const [lost, kept] = [false, true].map((one) => lossText(stats.losses.filter((loss) => loss.kept === one)));
+    parts.push(lost ? element('p', { class: 'bad' }, `Lost: ${lost}`) : element('p', {}, 'Nothing lost.'), ...(kept ? [element('p', {}, `With less detail: ${kept}`)] : []));
   }
   return element('div', { class: 'process' }, ...parts);
 }

@@ -151,7 +151,7 @@ export class FlameGraph {
     this.legend.replaceChildren(...shown.map(([key, value]) => {
       const swatch = element('span', { class: 'swatch' });
       swatch.style.setProperty('background', this.coloring.sampleOf(key));
-      return element('span', {}, swatch, `${this.coloring.textOf(key)} `, element('small', {}, formatShare(value, this.layout.root.data.value)));
+      return element('span', {}, swatch, `${this.coloring.textOf(key)} `, value ? element('small', {}, formatShare(value, this.layout.root.data.value)) : null);
     }), ...(sums.length > shown.length ? [element('small', {}, `and ${sums.length - shown.length} more`)] : []));
   }
 
@@ -178,7 +178,7 @@ export class FlameGraph {
     this.found = match && this.layout ? searchFrames(this.layout, match) : null;
     this.next.disabled = this.previous.disabled = !this.found?.nodes.length;
     this.say(!this.found ? (this.search.validationMessage || 'Click a frame to zoom in; right-click it for more.')
-      : this.found.nodes.length ? `Found in ${this.found.nodes.length.toLocaleString('en')} frames, ${formatShare(this.found.sum, this.layout.root.data.value)} of all.` : 'Not found.');
+      : this.found.nodes.length ? `Found in ${this.found.nodes.length.toLocaleString('en')} frame${this.found.nodes.length === 1 ? '' : 's'}, ${formatShare(this.found.sum, this.layout.root.data.value)} of all.` : 'Not found.');
   }
 
   onRegex() {

@@ -49,14 +49,21 @@ function dataOf(incident, all) {
   return { samples, threads, span, idle: whole.length - order.length };
 }
 
-// What each thread did until the trigger, of the span if there is one: ms by kind and stack.
-function doingsOf(data) {
+// Of a stack: what the program called, not what .NET and the C library called in turn. undefined: only special frames.
+function ownFunction(incident, stack) {
+  const names = stackOf(incident, stack).filter((name) => !name.startsWith('['));
+  return names.find((name) => !name.startsWith('_') && !isFramework(name)) ?? names[0];
+}
+
+// What each thread did until the trigger, of the span if there is one: ms by kind and stack. Stacks with the same names
+// are one: their addresses are shown nowhere.
+function doingsOf(incident, data) {
   const from = data.span ? data.span.from : -Infinity;
   const sums = new Map();
   for (const sample of data.samples) {
     const ms = Math.min(sample.start + sample.length, 0) - Math.max(sample.start, from);
     if (ms > 0) {
-      const key = `${sample.thread} ${sample.kind} ${sample.stack}`;
+      const key = `${sample.thread} ${sample.kind} ${stackOf(incident, sample.stack).join('\n')}`;
       const sum = sums.get(key) ?? { ...sample, ms: 0, count: 0 };
       sum.ms += ms;
       sum.count++;
@@ -72,10 +79,7 @@ const WAITS = { '[lock]': ' for a lock', '[sleep]': ' asleep', '[network]': ' fo
 // doings: the longest first
 export function sentencesOf(incident, data, doings) {
   const [own] = incident.tid ? doings.filter((row) => row.thread === 0 && row.kind !== 'gc') : [];
-  const inFunction = (stack) => {
-    const names = stackOf(incident, stack).filter((name) => !name.startsWith('['));
-    return names.find((name) => !name.startsWith('_') && !isFramework(name)) ?? names[0];
-  };
+  const inFunction = (stack) => ownFunction(incident, stack);
   const pauses = data.samples.filter((sample) => sample.kind === 'gc');
   const from = data.span?.from ?? -Infinity;
   const paused = pauses.reduce((sum, one) => sum + Math.max(0, Math.min(one.start + one.length, 0) - Math.max(one.start, from)), 0);
@@ -111,8 +115,8 @@ export class IncidentView {
       onChange: ({ sort, filter }) => this.app.change({ sort, find: filter }, true),
       columns: [
         { key: 'cause', text: 'trigger', class: 'name', value: (row) => row.cause, cell: (row) => this.cause(row) },
-        { key: 'time', text: 'time', down: true, value: (row) => row.time, cell: (row) => (row.time ? formatTime(row.time) : 'unknown') },
-        { key: 'limit', text: 'value and limit', class: 'text', value: (row) => row.value, cell: limitText },
+        { key: 'time', text: 'time', class: 'time', down: true, value: (row) => row.time, cell: (row) => (row.time ? formatTime(row.time) : 'unknown') },
+        { key: 'limit', text: 'value and limit', class: 'text keep', value: (row) => row.value, cell: limitText },
         { key: 'service', text: 'service', class: 'text', value: (row) => row.service, cell: (row) => row.service },
         { key: 'device', text: 'device', class: 'text', value: deviceOf, cell: deviceOf },
         { key: 'version', text: 'version', class: 'text', value: (row) => row.tags.version ?? '', cell: (row) => row.tags.version ?? '–' },
@@ -126,12 +130,18 @@ export class IncidentView {
       textOf: (row) => `${row.kind} ${this.data.threads[row.thread]} ${stackOf(this.incident, row.stack).join(' ')}`,
       columns: [
         { key: 'name', text: 'what', class: 'name', value: (row) => row.name,
-          cell: (row) => element('td', { class: 'name' }, element('button', { type: 'button', title: 'Its stack', onclick: () => this.showSample(row) }, row.name)) },
-        { key: 'kind', text: 'kind', class: 'text', value: (row) => row.kind, cell: (row) => row.kind },
+          cell: (row) => this.doing(row) },
+        { key: 'kind', text: 'kind', value: (row) => row.kind, cell: (row) => row.kind },
         { key: 'ms', text: 'time', down: true, value: (row) => row.ms, cell: (row) => formatMs(row.ms) },
         { key: 'thread', text: 'thread', class: 'text', value: (row) => row.thread, cell: (row) => this.data.threads[row.thread] },
       ],
     });
+  }
+
+  doing(row) {
+    const own = ownFunction(this.incident, row.stack);
+    return element('td', { class: 'name' }, element('button', { type: 'button', title: 'Its stack', onclick: () => this.showSample(row) }, row.name),
+      own && own !== row.name ? element('small', {}, `in ${own}`) : null);
   }
 
   cause(row) {
@@ -183,7 +193,7 @@ export class IncidentView {
     this.all = all;
     this.data = dataOf(incident, all);
     const { span } = this.data;
-    const doings = doingsOf(this.data).sort((a, b) => b.ms - a.ms);
+    const doings = doingsOf(incident, this.data).sort((a, b) => b.ms - a.ms);
     this.showAbout(incident, doings);
     this.detail.replaceChildren();
     this.lanes.show({ ...this.data, all }, span ? { from: 1.2 * span.from, to: -0.2 * span.from } : { from: -Infinity, to: Infinity });
@@ -213,6 +223,7 @@ export class IncidentView {
       countFigure(several(incidents.map(deviceOf)), 'device', 'with an incident in this range'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(incidents);
+    this.table.mark((row) => row.id === id, this.incident?.id !== id);
     if (!incident) {
       this.incident = null;
       this.parts.forEach((part) => { part.hidden = part !== this.about; });

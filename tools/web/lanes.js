@@ -13,6 +13,7 @@ const TIMES = 22;
 const LEAST_WIDTH = 2;
 const LEAST_DRAG = 5;
 const LANE_LETTER = 6.2;
+const AXIS_LABEL = 50;
 
 export class Lanes {
   // onChoose(sample): one was clicked, or reached by the arrow keys; onAll(): all threads, or not; tip(sample) -> rows
@@ -114,13 +115,14 @@ export class Lanes {
 
   axis(height) {
     const { width } = this;
+    const trigger = Math.min(this.x(0), width - AXIS_LABEL / 2); // of its label
     const ticks = numberTicks(this.from, this.to, Math.max(2, Math.floor(width / 110)));
     return [
-      ...ticks.filter((tick) => Math.abs(this.x(tick) - this.x(0)) > 50).flatMap((tick) => [
+      ...ticks.filter((tick) => Math.abs(this.x(tick) - trigger) > AXIS_LABEL && this.x(tick) < width - AXIS_LABEL / 2).flatMap((tick) => [
         svg('line', { class: 'tick', x1: this.x(tick), x2: this.x(tick), y1: height, y2: height + 4 }),
         svg('text', { class: 'tick', x: this.x(tick), y: height + 17, 'text-anchor': 'middle' }, formatMs(tick)),
       ]),
-      ...(this.from <= 0 && this.to >= 0 ? [svg('line', { class: 'trigger', x1: this.x(0), x2: this.x(0), y2: height + 6 }), svg('text', { class: 'tick at', x: this.x(0), y: height + 17, 'text-anchor': 'middle' }, 'trigger')] : []),
+      ...(this.from <= 0 && this.to >= 0 ? [svg('line', { class: 'trigger', x1: this.x(0), x2: this.x(0), y2: height + 6 }), svg('text', { class: 'tick at', x: trigger, y: height + 17, 'text-anchor': 'middle' }, 'trigger')] : []),
     ];
   }
 

@@ -1,7 +1,7 @@
 // What of the service's live heap grows over days, by place of allocation.
 import { get } from './api.js';
 import { element } from './dom.js';
-import { figure } from './figures.js';
+import { countFigure, figure } from './figures.js';
 import { formatSigned, formatValue } from './format.js';
 import { queryOf } from './query.js';
 import { Table } from './table.js';
@@ -16,6 +16,9 @@ function objectsPerHour(value) {
 }
 
 function slope(value, low, high, format) {
+  if (value === null) {
+    return element('td', { title: 'too few values for a slope: its processes have run too briefly' }, '–');
+  }
   return element('td', {}, format(value), element('small', { class: 'interval' }, `${format(low)} to ${format(high)}`));
 }
 
@@ -50,9 +53,9 @@ export class LeakView {
     }
     this.figures.replaceChildren(
       figure(answer.grows === 1 ? 'leak' : 'leaks', answer.grows.toLocaleString('en'), 'places that grow', answer.grows > 0),
-      figure('places', answer.count.toLocaleString('en'), 'of allocation in the live heap'),
+      countFigure(answer.count, 'place', 'of allocation in the live heap'),
       figure(answer.processes === 1 ? 'process' : 'processes', answer.processes.toLocaleString('en'), 'with a live heap in this time'),
-      figure('hours', answer.hours.toLocaleString('en'), 'between the first and the last value'));
+      figure(answer.hours <= 1 ? 'hour' : 'hours', answer.hours ? answer.hours.toLocaleString('en') : 'under 1', 'between the first and the last value'));
     this.table.set({ sort: state.sort, filter: state.find });
     this.table.show(answer.sites, answer.count > answer.sites.length ? `, of ${answer.count.toLocaleString('en')} in all` : '');
   }

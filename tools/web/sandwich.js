@@ -30,7 +30,7 @@ export class Sandwich {
     const down = element('div', {});
     const tables = element('div', { class: 'columns' });
     this.source = element('section', { id: 'fn-source', class: 'source', hidden: true });
-    this.body = element('div', {}, this.figures, up, down, this.source, element('details', { id: 'fn-tables' }, element('summary', {}, 'As tables'), tables));
+    this.body = element('div', { class: 'stacked' }, this.figures, up, down, this.source, element('details', { id: 'fn-tables' }, element('summary', {}, 'As tables'), tables));
     parent.append(element('div', { class: 'bar' }, this.title, element('button', { type: 'button', id: 'fn-close', onclick: close }, 'Back to the flame graph')), this.hint, this.body);
     const options = { plain: true, describe: (node) => this.describe(node), tip: (node) => tip(node, this.data.total), callers: open,
       actions: [{ text: 'Callers and callees', title: 'Go on with this function', act: open }] };

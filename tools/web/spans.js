@@ -70,7 +70,7 @@ export class SpanView {
   operationCell({ name }) {
     const { state } = this;
     const label = this.label();
-    return element('td', { class: 'name' }, !name ? element('i', {}, `(no ${label})`) : label.includes(', ') ? name
+    return element('td', { class: 'name', title: name === 'other' ? 'also what did not fit into a device’s table of label values' : null }, !name ? element('i', {}, `(no ${label})`) : label.includes(', ') ? name
       : element('button', { type: 'button', title: `Only ${label}=${name}`, 'aria-pressed': String(selects(state.filter, label, name)),
         onclick: () => this.app.change({ filter: toggled(state.filter, label, name), cell: '', zoom: '' }) }, name));
   }

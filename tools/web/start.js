@@ -69,7 +69,7 @@ export class StartView {
 
   service(row) {
     return element('td', { class: 'name' }, element('button', { type: 'button', title: 'Its flame graph', onclick: () => this.app.change({ view: 'flame', service: row.service, kind: '', value: '', filter: '', sort: '', find: '' }) }, row.service),
-      element('small', {}, [row.kinds === 1 ? '1 kind' : `${row.kinds} kinds`, Number.isFinite(row.first) ? `since ${formatTime(row.first)}` : ''].filter(Boolean).join(', ')),
+      element('small', {}, [row.kinds === 1 ? '1 kind' : `${row.kinds} kinds`, Number.isFinite(row.first) ? 'since ' : ''].filter(Boolean).join(', '), Number.isFinite(row.first) ? element('span', { class: 'keep' }, formatTime(row.first)) : null),
       element('small', { class: 'narrow bad' }, [row.crashes ? `${row.crashes} crashes` : '', row.incidents ? `${row.incidents} incidents` : ''].filter(Boolean).join(', ')));
   }
 

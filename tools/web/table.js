@@ -79,13 +79,34 @@ export class Table {
       element('button', { type: 'button', onclick: () => this.sortBy(column) }, column.text + arrow));
   }
 
+  // is(row): the row is the one shown elsewhere; scroll: bring it into view
+  mark(is, scroll = false) {
+    this.options.chosen = is;
+    const [row] = [...this.place.querySelectorAll('tbody tr')].filter((one, i) => this.current(one, this.shown[i]));
+    if (row && scroll) {
+      this.place.scrollTop = row.offsetTop - row.offsetHeight;
+    }
+  }
+
+  current(line, row) {
+    const chosen = Boolean(this.options.chosen?.(row));
+    if (chosen) {
+      line.setAttribute('aria-current', 'true');
+    } else {
+      line.removeAttribute('aria-current');
+    }
+    return chosen;
+  }
+
   row(row) {
-    return element('tr', {}, ...this.options.columns.map((column) => {
+    const line = element('tr', {}, ...this.options.columns.map((column) => {
       const cell = column.cell(row);
       const made = cell instanceof HTMLTableCellElement ? cell : element('td', {}, cell);
       made.classList.add(...(column.class ? column.class.split(' ') : []));
       return made;
     }));
+    this.current(line, row);
+    return line;
   }
 
   wanted() {
@@ -98,6 +119,7 @@ export class Table {
   draw() {
     const rows = this.wanted();
     const shown = rows.slice(0, SHOWN);
+    this.shown = shown;
     this.place.replaceChildren(tableOf(this.options.columns.map((column) => this.heading(column)), shown.map((row) => this.row(row))));
     this.note.textContent = `${shown.length} of ${rows.length} ${this.options.noun}${this.more ?? ''}`;
   }

@@ -135,7 +135,7 @@ export class Timeline {
     return ticks.map((tick) => {
       const value = tick * unit / scale;
       const y = HEIGHT - value / highest * (HEIGHT - 16);
-      return [svg('line', { class: 'level', x2: width, y1: y, y2: y }), svg('text', { class: 'tick over', x: 2, y: y - 3 }, data.level ? formatValue(value, data.unit) : formatRate(value, data.step, data.unit, data.kind))];
+      return [svg('line', { class: 'level', x2: width, y1: y, y2: y }), svg('text', { class: 'tick over', x: 6, y: y - 3 }, data.level ? formatValue(value, data.unit) : formatRate(value, data.step, data.unit, data.kind))];
     });
   }
 

@@ -2,7 +2,7 @@
 import { get } from './api.js';
 import { element } from './dom.js';
 import { figure } from './figures.js';
-import { formatDuration, formatTime, formatValue } from './format.js';
+import { formatDuration, formatShare, formatTime, formatValue } from './format.js';
 import { queryOf } from './query.js';
 import { Table } from './table.js';
 
@@ -10,7 +10,7 @@ const WORDS = { regression: 'uses more', ok: 'no more', 'not yet': 'too few devi
 const FINDINGS = ['more', 'less', 'unsure', 'same', 'none'];
 
 function formatPercent(part) {
-  return part === null ? 'none' : `${part > 0 ? '+' : part < 0 ? '−' : ''}${Math.abs(100 * part).toFixed(2)} %`;
+  return part === null ? 'none' : `${part > 0 ? '+' : part < 0 ? '−' : ''}${formatShare(Math.abs(part), 1)}`;
 }
 
 const nameOf = (row) => row.name || '(the service in all)';
@@ -46,7 +46,7 @@ export class VerdictView {
           cell: (row) => changeCell(row.share, 'of the service’s usage') },
         { key: 'load', text: 'load', down: true, title: 'change of its usage per second of a device, with the 95 % interval', value: (row) => changed(row, 'load'),
           cell: (row) => changeCell(row.load, 'of the whole load of the version before') },
-        { key: 'before', text: 'share before', down: true, value: (row) => row.share?.before ?? 1, cell: (row) => `${(100 * (row.share?.before ?? 1)).toFixed(2)} %` },
+        { key: 'before', text: 'share before', down: true, value: (row) => row.share?.before ?? 1, cell: (row) => formatShare(row.share?.before ?? 1, 1) },
       ],
     });
   }

@@ -118,14 +118,20 @@ unsigned et_api_services(struct et_store *store, const char *of, struct et_buf *
 
 /* ---- stats ---- */
 
+void et_api_loss(struct et_buf *out, uint32_t reason, uint64_t count, uint64_t weight_ns)
+{
+    et_buf_printf(out, "{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu,\"kept\":%s}",
+                  et_loss_name(reason), reason, (unsigned long long)count, (unsigned long long)weight_ns,
+                  et_loss_kept(reason) ? "true" : "false");
+}
+
 static void write_losses(struct et_buf *out, const Edgeprof__V1__Stats *stats)
 {
     et_buf_text(out, ",\"losses\":[");
     for (size_t i = 0; i < stats->n_losses; i++) {
         const Edgeprof__V1__Loss *loss = stats->losses[i];
-        et_buf_printf(out, "%s{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu}", i ? "," : "",
-                      et_loss_name(loss->reason), loss->reason, (unsigned long long)loss->count,
-                      (unsigned long long)loss->weight_ns);
+        et_buf_text(out, i ? "," : "");
+        et_api_loss(out, loss->reason, loss->count, loss->weight_ns);
     }
     et_buf_char(out, ']');
 }

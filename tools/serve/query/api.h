@@ -97,6 +97,8 @@ unsigned et_api_load_ran(struct et_store *store, const struct et_query *query, s
 unsigned et_api_failed(struct et_store *store, struct et_buf *out);
 /* "a=b\nc=d\n" as {"a":"b","c":"d"} */
 void et_api_tags(struct et_buf *out, const char *tags);
+/* A loss of a device: {"reason", "number", "count", "weight_ns", "kept"}. */
+void et_api_loss(struct et_buf *out, uint32_t reason, uint64_t count, uint64_t weight_ns);
 
 /* {"error": text} */
 void et_api_error(struct et_buf *out, const char *text);

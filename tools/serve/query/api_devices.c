@@ -1,7 +1,7 @@
 /*
  * See api.h: the list of devices. A device is a service on a host, or with a tag "device". The latest stats of its
- * processes are combined: losses and samples are summed, cost is the maximum. Spools count only for processes seen
- * within LATE of the newest.
+ * processes are combined: losses and samples are summed, cost is the mean by CPU time, so that one that sleeps does not
+ * speak for the others. Cost and spools are of the processes seen within LATE of the newest.
  */
 #include "tools/serve/query/api.h"
 #include "tools/lib/json_write.h"
@@ -20,8 +20,9 @@ static const int64_t LATE = INT64_C(300) * 1000000000;
 struct device {
     uint32_t device, service, host, tags, executable, arch;
     uint32_t versions[NAMED], agents[NAMED]; /* distinct, newest first; 0 ends the list */
-    uint64_t processes, profiles, unknown_kinds, samples, exact, gap, cut, cost_ppm;
+    uint64_t processes, profiles, unknown_kinds, samples, exact, gap, cut;
     uint64_t spool_messages, spool_bytes, spool_error;
+    double cost_ppm_ns, cpu_ns; /* sums: cost times CPU time, CPU time */
     int64_t first_ns, last_ns;
     bool told; /* a process has sent running totals */
     struct {
@@ -98,7 +99,9 @@ static void add_stats(struct device *device, const struct et_origin_row *row)
         device->losses[reason].weight_ns += stats->losses[i]->weight_ns;
     }
     if (row->last_ns >= device->last_ns - LATE) {
-        device->cost_ppm = stats->cost_ppm > device->cost_ppm ? stats->cost_ppm : device->cost_ppm;
+        double cpu_ns = 1 + (double)stats->weight_ns + (double)stats->thread_exit_ns; /* old devices send neither */
+        device->cost_ppm_ns += (double)stats->cost_ppm * cpu_ns;
+        device->cpu_ns += cpu_ns;
         device->spool_messages += stats->spool_messages;
         device->spool_bytes += stats->spool_bytes;
         device->spool_error = device->spool_error ? device->spool_error : stats->spool_error;
@@ -135,9 +138,8 @@ static void write_losses(struct et_buf *out, const struct device *device)
     et_buf_text(out, ",\"losses\":[");
     for (uint32_t i = 0; i < REASONS; i++) {
         if (device->losses[i].count || device->losses[i].weight_ns) {
-            et_buf_printf(out, "%s{\"reason\":\"%s\",\"number\":%u,\"count\":%llu,\"weight_ns\":%llu}", comma,
-                          et_loss_name(i), i, (unsigned long long)device->losses[i].count,
-                          (unsigned long long)device->losses[i].weight_ns);
+            et_buf_text(out, comma);
+            et_api_loss(out, i, device->losses[i].count, device->losses[i].weight_ns);
             comma = ",";
         }
     }
@@ -178,7 +180,7 @@ static void write_figures(struct et_buf *out, const struct device *device)
         {"exact", device->exact},
         {"gap", device->gap},
         {"cut", device->cut},
-        {"cost_ppm", device->cost_ppm},
+        {"cost_ppm", device->cpu_ns > 0 ? (uint64_t)(device->cost_ppm_ns / device->cpu_ns) : 0},
         {"spool_messages", device->spool_messages},
         {"spool_bytes", device->spool_bytes},
         {"spool_error", device->spool_error},
