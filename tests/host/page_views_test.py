@@ -412,6 +412,17 @@ def test_devices(page_of, start_server):
     assert [page.address("service"), page.address("filter")] == ["gateway", 'device="d"'], "a device's profiles"
 
 
+def test_late_devices(page_of, start_server):
+    """A device is late when none of its services sends, not when one has ended."""
+    server = start_server()
+    assert server.push(device(111, "a", "1.1", 5)) == server.push(device(112, "b", "1.1", 3000)) == 200
+    fill(server, "ended", {("main", "work"): SECOND}, tags="device=a", at=NOW - 3000)
+    page = page_of(server)
+    page.open({"view": "devices"})
+    late = page.js("[...document.querySelectorAll('#devices tbody tr')].filter((r) => r.cells[1].classList.contains('bad')).length")
+    assert (late, page.text("device-figures").split("\n")[:4]) == (2, ["2", "devices", "1", "late"])
+
+
 def test_targets(page_of, start_server, folder):
     """What the server scrapes is told with the devices, even when there are none yet."""
     config = os.path.join(folder, "targets.conf")

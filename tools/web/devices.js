@@ -119,7 +119,7 @@ export class DeviceView {
     }
     const count = (rows) => new Set(rows.map((row) => row.device)).size; // a row is a service on a device
     const all = count(data.devices);
-    const late = count(data.devices.filter((row) => this.late(row)));
+    const late = all - count(data.devices.filter((row) => !this.late(row))); // of no service was anything seen
     const lost = data.devices.reduce((sum, row) => sum + lossCount(row), 0);
     const waiting = data.devices.reduce((sum, row) => sum + row.spool_messages, 0);
     this.figures.replaceChildren(

@@ -84,7 +84,7 @@ export class SpanView {
         { key: 'operation', text: 'operation', class: 'text', value: (row) => row.operation, cell: (row) => row.operation || `(no ${this.label()})` },
         { key: 'at', text: 'begins', title: 'the profile with its first sample', down: true, class: 'optional', value: (row) => row.at, cell: (row) => formatTime(row.at) },
         { key: 'span', text: 'span', class: 'text', value: (row) => row.span_id, cell: (row) => link('span_id', row.span_id) },
-        { key: 'trace', text: 'trace', class: 'text', value: (row) => row.trace_id, cell: (row) => (row.trace_id ? link('trace_id', row.trace_id) : '–') },
+        { key: 'trace', text: 'trace', class: 'text optional', value: (row) => row.trace_id, cell: (row) => (row.trace_id ? link('trace_id', row.trace_id) : '–') },
       ],
     });
   }
