@@ -2,6 +2,7 @@
 
 The page's other views in headless Chromium: callers and callees, comparing, spans, devices. What each shows is
 compared with the API's figures, and these with figures that are known."""
+import itertools
 import json
 import os
 import pathlib
@@ -52,6 +53,10 @@ def test_services(page_of, start_server):
         assert server.push(device(60 + i, "ab"[i], version, 90 - i, number(10, 16_000 + i), pid=i)) == 200
     crash_push(server, 71, "a", "1.1", [4100, 4200], unix=(NOW - 400) * SECOND)
     incident_push(server, 72, "b", 3, NOW - 300)
+    older = f"/ingest?name=busy.alloc_space&format=groups&from={NOW - 50_000}&until={NOW - 49_990}"
+    assert server.request("POST", older, b"main;work 1000\n")[0] == 200
+    listed = [row["service"] for row in server.get("/api/services")[1]["services"]]
+    assert listed.index("gateway") == 0 and [one for one, _ in itertools.groupby(listed)] == list(dict.fromkeys(listed)), "the latest first, the kinds of each together"
     page = page_of(server)
     page.open()
     names = page.js("[...document.querySelectorAll('#services td.name button')].map((b) => b.textContent)")

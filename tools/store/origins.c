@@ -40,15 +40,18 @@ static bool origin_matches(const struct et_origin *origin, const struct et_query
     return true;
 }
 
-/* A program without hooks for its memory sends a live heap that is always empty: it has no such kind. */
+/*
+ * The service with the latest profile first, its kinds together. A program without hooks for its memory sends a live
+ * heap that is always empty: it has no such kind.
+ */
 static const char SERVICES[] =
-    "SELECT o.service, s.kind, s.unit, min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s"
-    " JOIN origin o ON o.id = s.origin GROUP BY o.service, s.kind HAVING s.kind <> 'live' OR coalesce((SELECT"
-    " max(m.value) FROM metric m WHERE m.service = o.service AND m.kind = 'live'), 1) > 0 UNION ALL SELECT o.service, "
-    "'wall',"
-    " 'nanoseconds', min(s.first_ns), max(s.last_ns), sum(s.profiles) FROM series s JOIN origin o"
-    " ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall') GROUP BY o.service HAVING max(s.kind = 'wait')"
-    " AND NOT max(s.kind = 'wall') ORDER BY 5 DESC, 1, 2";
+    "SELECT * FROM (SELECT o.service AS service, s.kind AS kind, s.unit, min(s.first_ns), max(s.last_ns) AS last,"
+    " sum(s.profiles) FROM series s JOIN origin o ON o.id = s.origin GROUP BY o.service, s.kind"
+    " HAVING s.kind <> 'live' OR coalesce((SELECT max(m.value) FROM metric m WHERE m.service = o.service"
+    " AND m.kind = 'live'), 1) > 0 UNION ALL SELECT o.service, 'wall', 'nanoseconds', min(s.first_ns), max(s.last_ns),"
+    " sum(s.profiles) FROM series s JOIN origin o ON o.id = s.origin WHERE s.kind IN ('cpu', 'wait', 'wall')"
+    " GROUP BY o.service HAVING max(s.kind = 'wait') AND NOT max(s.kind = 'wall'))"
+    " ORDER BY max(last) OVER (PARTITION BY service) DESC, service, last DESC, kind";
 
 int et_store_services(struct et_store *store, void (*call)(void *context, const struct et_service_row *row),
                       void *context)
