@@ -44,6 +44,7 @@ ut_source    = $(basename $(filter %/$(1).c,$(UT_SOURCES)))
 UT_LIBS_suites := $(if $(filter %/test_cfi.c,$(UT_SOURCES)),-ldw -lelf) -lm
 UT_LIBS_linux_crash := -Wl,--wrap=ep_port_crash_write,--wrap=ep_port_crash_sync
 UT_LIBS_linux_bias := -lm
+UT_LIBS_linux_threads := -Wl,--wrap=ep_linux_timer_delete
 UT_LIBS_test_alloc_hooks := -lm
 
 # $(1): build, $(2): what is compiled for it. The build `plain` takes the objects of libedgeprof.a.

@@ -134,8 +134,10 @@ static void sampling_halt(unsigned state, enum ep_linux_used until)
     uint64_t process_ns = ep_linux_process_ns();
     bool ran = atomic_exchange(&sampling, state) == RUNNING;
 
-    EP_LINUX_EACH_SLOT (slot)
+    EP_LINUX_EACH_SLOT (slot) {
         ep_linux_disarm(slot, until);
+        ep_linux_slot_cover(slot);
+    }
     if (ran)
         ep_linux_uncovered_tell(process_ns);
 }

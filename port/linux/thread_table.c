@@ -241,6 +241,15 @@ void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until)
         (void)ep_linux_uncovered(tid, used, 0);
 }
 
+void ep_linux_slot_cover(struct ep_linux_slot *slot)
+{
+    const uint32_t tid = atomic_load(&slot->state) == EP_LINUX_SLOT_BUSY ? atomic_load(&slot->tid) : 0;
+    const uint64_t now = tid ? ep_linux_cpu_ns(tid) : 0;
+
+    if (now)
+        ep_linux_covered(now - atomic_exchange(&slot->seen_ns, now), false);
+}
+
 struct ep_linux_slot *ep_linux_slot_idlest(unsigned used)
 {
     struct ep_linux_slot *found = NULL;

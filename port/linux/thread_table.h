@@ -69,6 +69,10 @@ int ep_linux_arm(uint32_t tid, uint64_t base_ns, uint32_t period_ns);
  * Context: any thread. */
 void ep_linux_disarm(struct ep_linux_slot *slot, enum ep_linux_used until);
 
+/* Accounts for the CPU time of a thread that disarms itself just now, as it would itself a moment later. Before a
+ * report that no other one follows. Context: init, collect. */
+void ep_linux_slot_cover(struct ep_linux_slot *slot);
+
 /* Reports the thread's CPU time without ticks if it is more than chance explains: its runs end before a tick. With a
  * perf event it was in the kernel. used: its CPU time. Context: collect. */
 void ep_linux_missed(struct ep_linux_slot *slot, uint32_t tid, uint64_t used);

@@ -3,7 +3,8 @@
  * system has timers; also when the collect thread gets no processor. Without a timer no signal goes to sleeping
  * threads, and timers move to the threads that need them. A thread that blocks the signal is counted once, and sampled
  * again when it stops blocking. Time while the kind is off is not accounted, and so is time between ticks while the
- * thread lives. Also 200 starts and stops under load, with the memory unmapped in between.
+ * thread lives; that of a thread at its end counts once when the profile stops. Also 200 starts and stops under load,
+ * with the memory unmapped in between.
  */
 #include "linux_test.h"
 
@@ -160,6 +161,54 @@ TEST(test_threads_that_end_unseen)
 
     assert_non_null(library.found);
     ASSERT_RATIO(account_crowd(library.create_one, 200), 0.98, 1.005);
+}
+
+/* ---- a thread at its end while the profile stops ---- */
+
+static _Thread_local bool waits_at_end;
+static atomic_bool is_at_end;
+
+void __real_ep_linux_timer_delete(int timer);
+void __wrap_ep_linux_timer_delete(int timer);
+
+/* By --wrap: the thread has read its clock, and what it used is not accounted for. */
+void __wrap_ep_linux_timer_delete(int timer)
+{
+    if (waits_at_end) {
+        atomic_store(&is_at_end, true);
+        sleep_ms(200);
+    }
+    __real_ep_linux_timer_delete(timer);
+}
+
+static void *worker_that_waits(void *argument)
+{
+    (void)worker(argument);
+    waits_at_end = true;
+    return NULL;
+}
+
+/* A runtime may say that a thread has ended before the C library ends it. */
+static double account_while_it_ends(void)
+{
+    uint64_t each = 250 * MS;
+    pthread_t thread;
+
+    receiver_reset();
+    uint64_t cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    assert_int_equal(begin_profile_with(RATE, 200, EP_CLOCK_TIMERS), 0);
+    assert_int_equal(pthread_create(&thread, NULL, worker_that_waits, &each), 0);
+    while (!atomic_load(&is_at_end))
+        sleep_ms(1);
+    cpu_checks &= ~(unsigned)CPU_LEAST; /* what it used since its last tick comes too late */
+    assert_int_equal(end_profile(20000), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return accounted(cpu);
+}
+
+TEST(test_stop_while_a_thread_ends)
+{
+    ASSERT_RATIO(account_while_it_ends(), 0.85, 1.005);
 }
 
 /* ---- a collect thread that gets no processor ---- */
