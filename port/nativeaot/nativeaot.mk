@@ -491,7 +491,7 @@ LOAD_SECONDS := 3
 NA_LOADS      = tests/dotnet/loads.py $(BUILD)/edgeprof
 bench-nativeaot-loads: na-machine $(call na_one,Loads)
 	@echo "x86-64"; $(NA_LOADS) $(call na_one,Loads) $(NA_BUILD)/loads $(LOAD_SECONDS)
-	@echo "qemu-aarch64"; RUNNER="$(NA_QEMU_aarch64)" $(NA_LOADS) $(NA_MACHINE)/Loads $(NA_BUILD)/loads $(LOAD_SECONDS)
+	@echo "qemu-aarch64"; RUNNER="$(NA_QEMU_aarch64) -E LD_LIBRARY_PATH=$(abspath build/deps/arm64/usr/lib/aarch64-linux-gnu)" $(NA_LOADS) $(NA_MACHINE)/Loads $(NA_BUILD)/loads $(LOAD_SECONDS)
 	@echo "whole aarch64 machine"; $(NA_BOOT) $(NA_MACHINE)/Loads -- $(NA_LOADS) $(NA_MACHINE)/Loads $(NA_MACHINE)/work $(LOAD_SECONDS)
 
 # A program with every kind, as seen by the server and by pprof's readers.
