@@ -115,8 +115,8 @@ TEST(test_more_threads_than_slots)
 
 typedef int create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-/* All are alive at once, on whatever processors there are: the collect thread gets its share among them. */
-/* scans: for threads, between two of so many ends. */
+/* All are alive at once, on whatever processors there are: the collect thread gets its share among them. scans: for
+ * threads, between two of so many ends. */
 static double account_crowd(create *create_one, unsigned scans)
 {
     static pthread_t threads[CROWD];

@@ -160,7 +160,7 @@ def check(root, edgeprof, out):
     shares = parts(edgeprof, out, profile)
     text = ', '.join(f'{name} {share:.0f} %' for name, share in shares.items())
     print(f'    {out.name}: {text}')
-    if min(shares.values()) == 0 or sum(shares.values()) < 80:  # on a busy machine one of the threads hardly runs
+    if min(shares.values()) < 10 or sum(shares.values()) < 80:
         raise SystemExit(f'install_test: {out.name}: {text}: both functions must be there, and be nearly all')
 
 
